@@ -1,0 +1,228 @@
+"""`gauss-newton`: the span problem solved by grow-and-prune Gauss-Newton; n, signs and scale come out of the weights."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, replace
+
+import torch
+
+from exhume.attacks import certificate, search, signs
+from exhume.attacks.base import Checkpoint, Clock, Progress, Resources, Watch, estimate_eta, ignore
+from exhume.attacks.scale import resolve_scale
+from exhume.attacks.search import Plan, Search
+from exhume.attacks.span import SpanProblem, State
+from exhume.errors import ExhumeError
+from exhume.features import RandomFeatures
+from exhume.linalg.precision import precision
+from exhume.release import Release
+from exhume.result import Curve, Reconstruction, Status
+
+_POLISH_STEPS = 12
+# State tensors alive at once: features and slopes, of the accepted rows and of the trial.
+_STATE_COPIES = 4
+# Up to this many entries of V the search uses all features.
+_CHEAP = 8_000_000
+# The first rows: those that stand out in the weights' second moment, and this share of them.
+_HEADROOM = 1.25
+
+
+@dataclass(frozen=True)
+class GaussNewton:
+    """Settings of the default attack; the defaults are meant for every problem."""
+
+    growth: float = 0.25
+    turnover: float = 0.1
+    patience: int = 5
+    gain: float = 0.9
+    cg_steps: int = 4
+    cg_tolerance: float = 0.1
+    starts: int = 4
+    full_rounds: int = 8
+    subsample: float = 4.0  # features per unknown coordinate that carry the search; the rest only verify
+    rows: int | None = None  # a fixed number of rows, where somebody claims to know n
+
+    @property
+    def name(self) -> str:
+        """The registered name."""
+        return "gauss-newton"
+
+    def run(
+        self, release: Release, *, seed: int = 0, watch: Watch = ignore, resources: Resources = Resources()
+    ) -> Reconstruction:
+        """Rebuild the training rows from the release alone."""
+        run = _Run(self, release, seed, watch, resources)
+        return run.finish(run.search())
+
+    def plan(self) -> Plan:
+        """The search's share of the settings."""
+        return Plan(
+            growth=self.growth,
+            turnover=self.turnover,
+            patience=self.patience,
+            gain=self.gain,
+            cg_steps=self.cg_steps,
+            cg_tolerance=self.cg_tolerance,
+            starts=self.starts,
+            full_rounds=self.full_rounds,
+        )
+
+
+class _Run:
+    """One attack on one release: which features carry the search, what has been found, what it cost."""
+
+    def __init__(self, attack: GaussNewton, release: Release, seed: int, watch: Watch, resources: Resources) -> None:
+        if attack.rows is not None and attack.rows < 1:
+            raise ExhumeError(f"rows must be at least 1, got {attack.rows}.")
+        self.attack, self.release, self.seed, self.watch = attack, release, seed, watch
+        self.resources = resources
+        self.known_n = attack.rows if attack.rows is not None else release.facts.n
+        # V may take what the states of as many rows as could matter leave of the budget, at least half of it.
+        reserve = _state_bytes(release, release.p, max(8, release.p // (2 * release.d)))
+        keep = max(resources.memory // 2, resources.memory - reserve)
+        self.features = RandomFeatures(
+            release.features, dtype=release.weights.dtype, device=resources.device, keep_bytes=keep
+        )
+        homogeneous = self.features.activation.homogeneous
+        norm = release.facts.input_norm
+        # Homogeneous features span the same line at every norm: any radius will do until the scale is resolved.
+        self.radius = norm if norm is not None else (math.sqrt(release.d) if homogeneous else None)
+        self.checkpoint = Checkpoint(resources.checkpoint, attack, release, seed)
+        self.clock = Clock()
+        self.curve = Curve()
+        self.spent = 0  # passes of problems that were left behind
+        self.notes: list[str] = []
+
+    def _features_for(self, rows: int) -> int:
+        """Features that carry a search for `rows` rows: a multiple of the unknowns, all of them where that is cheap."""
+        if self.release.p * self.release.d <= _CHEAP:
+            return self.release.p
+        return min(self.release.p, math.ceil(self.attack.subsample * self.release.d * rows))
+
+    def _check_budget(self, count: int, rows: int) -> None:
+        """States must fit the budget; V takes what is left of it."""
+        states = _state_bytes(self.release, count, rows)
+        if states > self.resources.memory:
+            raise ExhumeError(
+                f"a memory budget of {self.resources.memory / 1e6:.0f} MB is too small: {rows} rows on {count} features need "
+                f"{states / 1e6:.0f} MB. Raise --memory."
+            )
+
+    def search(self) -> tuple[SpanProblem, Search, State]:
+        """Run or resume the search until it is done or has failed; Ctrl-C keeps the last finished step."""
+        resumed = self.checkpoint.load()
+        if resumed is None:
+            whole = self._problem(nuisance=False)
+            visible = search.visible_rows(whole, self.seed)
+            self.spent += whole.passes
+            first = self.known_n or max(2, math.ceil(_HEADROOM * visible))
+            problem = self._problem(self._features_for(first))
+            first = min(first, search.row_limit(problem, self.known_n))
+            now = search.begin(problem, rows=first, seed=self.seed)
+        else:
+            tensors, values = resumed
+            first = values["first"]
+            self.curve = Curve(**{name: tuple(v) for name, v in values["curve"].items()})
+            self.clock, self.spent = Clock(values["seconds"]), values["passes"]
+            now = Search(tensors["X"].to(self.resources.device), **_search_values(values["search"]))
+            problem = self._problem(values["features"])
+        state = problem.state(now.X)
+        plan = self.attack.plan()
+        try:
+            while now.stage in ("grow", "prune"):
+                limit = search.row_limit(problem, self.known_n)
+                now, state = search.advance(problem, state, now, plan, limit=limit, first_rows=first, seed=self.seed)
+                needed = self._features_for(state.m)
+                if needed > problem.p:
+                    self._check_budget(needed, state.m)
+                    problem.extend(needed)
+                    state = problem.state(now.X)
+                    now = replace(now, losses=())
+                self._report(problem, now, state)
+                self._save(problem, now, first)
+        except KeyboardInterrupt:
+            self._save(problem, now, first, now=True)
+            raise
+        return problem, now, state
+
+    def _problem(self, count: int | None = None, *, nuisance: bool = True) -> SpanProblem:
+        """The span problem on the first `count` features."""
+        self._check_budget(count or self.release.p, 1)
+        return SpanProblem(
+            self.features, self.release.weights, radius=self.radius, nuisance=nuisance, count=count
+        )
+
+    def _report(self, problem: SpanProblem, now: Search, state: State) -> None:
+        passes, seconds = self.spent + problem.passes, self.clock.seconds
+        self.curve = self.curve.extended(loss=state.loss, rows=state.m, passes=passes, seconds=seconds)
+        eta = estimate_eta(self.curve.loss, self.curve.seconds, precision(problem.dtype).converged)
+        self.watch(Progress(now.stage, now.step, state.loss, state.m, passes, seconds, eta, state.X))
+
+    def _save(self, problem: SpanProblem, at: Search, first: int, *, now: bool = False) -> None:
+        values = {
+            "first": first,
+            "features": problem.p,
+            "passes": self.spent + problem.passes,
+            "seconds": self.clock.seconds,
+            "curve": asdict(self.curve),
+            "search": {k: v for k, v in vars(at).items() if k != "X"},
+        }
+        self.checkpoint.save({"X": at.X}, values, now=now)
+
+    def finish(self, found: tuple[SpanProblem, Search, State]) -> Reconstruction:
+        """Signs, a polish on all that the weights say, scale, and the certificate."""
+        problem, now, state = found
+        costs, spare = certificate.cliff(problem, state, self.seed)
+        resolved, X, note = signs.resolve_signs(problem, state)
+        if note:
+            self.notes.append(note)
+        exact = self._problem(problem.p, nuisance=False)
+        last = self._polish(exact, X)
+        if exact.p < self.release.p:
+            last = self._verify(exact, last)
+        passes, seconds = self.spent + problem.passes + exact.passes, self.clock.seconds
+        rows, scale = resolve_scale(exact, last, self.release.facts)
+        proof = certificate.certify(exact, last, costs=costs, spare=spare)
+        status, reason = certificate.judge(proof, d=self.release.d, converged=now.stage == "done")
+        if status is not Status.STALLED and not resolved and problem.features.activation.parity in ("even", "odd"):
+            self.notes.append(f"{problem.features.activation.name} hides the sign: each row is known up to its sign")
+        self.checkpoint.clear()
+        return Reconstruction(
+            rows=rows.cpu(),
+            status=status,
+            reason=reason,
+            certificate=proof,
+            attack=self.attack.name,
+            passes=passes,
+            seconds=seconds,
+            curve=self.curve,
+            removal_costs=tuple(sorted((*costs, *spare), reverse=True)),
+            signs_resolved=resolved,
+            scale=scale,
+            notes=tuple(self.notes),
+        )
+
+    def _polish(self, exact: SpanProblem, X: torch.Tensor) -> State:
+        """A few steps on the exact problem, without nuisance columns: now the linear part counts as evidence too."""
+        state = exact.state(X)
+        for _ in range(_POLISH_STEPS):
+            trial = exact.state(exact.step(state, damping=1e-9, cg_steps=3 * self.attack.cg_steps, cg_tolerance=1e-2))
+            if trial.loss > 0.9 * state.loss:
+                break
+            state = trial
+        return state
+
+    def _verify(self, exact: SpanProblem, state: State) -> State:
+        """The loss on all features; polished there too when the subset left more than rounding."""
+        self._check_budget(self.release.p, state.m)
+        exact.extend(self.release.p)
+        whole = exact.state(state.X)
+        return whole if whole.loss <= precision(exact.dtype).certified else self._polish(exact, state.X)
+
+
+def _state_bytes(release: Release, count: int, rows: int) -> int:
+    return _STATE_COPIES * count * (rows + 2) * release.weights.element_size()
+
+
+def _search_values(values: dict[str, object]) -> dict[str, object]:
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}

@@ -1,0 +1,29 @@
+"""The norm of each row: homogeneous features span directions only, labels of known size give the length."""
+
+from __future__ import annotations
+
+import torch
+
+from exhume.attacks.span import SpanProblem, State
+from exhume.release import Facts
+
+
+def resolve_scale(problem: SpanProblem, state: State, facts: Facts) -> tuple[torch.Tensor, str]:
+    """Rows at their norms, and where those come from: known norm, from labels, fitted, or unknown."""
+    if facts.input_norm is not None:
+        return state.X, "known norm"
+    if not problem.features.activation.homogeneous:
+        return state.X, "fitted"
+    if facts.label_size is None or facts.ridge is None or problem.k != 1:
+        return state.X, "unknown"
+    output = (state.Phi.double().T @ problem.theta.double())[:, 0]  # f(u_i) at the working radius
+    size = _stretch(output.abs(), facts.label_size, facts.ridge * state.m * (state.alpha[:, 0] * output.sign()))
+    if not bool((size > 0).all() and torch.isfinite(size).all()):
+        return state.X, "unknown"
+    return state.X * size[:, None].to(state.X), "from labels"
+
+
+def _stretch(output: torch.Tensor, label: float, pull: torch.Tensor) -> torch.Tensor:
+    """c with x_i = c u_i: training left c |f(u)| = |y| - n lambda a / c, so c^2 |f| - c |y| + n lambda a = 0; c = |y| / |f| without ridge."""
+    discriminant = (label**2 - 4 * output * pull).clamp(min=0)
+    return (label + discriminant.sqrt()) / (2 * output)

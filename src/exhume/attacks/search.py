@@ -1,0 +1,218 @@
+"""Grow and prune: damped Gauss-Newton on few rows, more rows when it stalls, superfluous rows out when it has converged.
+
+Growing from below is what makes the search robust: each new row starts where the residual's second moment points, so the
+rows found so far are refined rather than searched anew, and n need not be known. A `Search` is one frozen step of that
+course; all randomness is keyed by (seed, purpose, attempt, round), so a run resumed from any step ends in the same rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from exhume.attacks.span import SpanProblem, State
+from exhume.linalg import streams
+from exhume.linalg.moments import krylov_width, top_eigenpairs
+from exhume.linalg.precision import precision
+
+# Equations per unknown below which further rows could fit anything.
+_SPARE_EQUATIONS = 1.05
+# Eigenvalues that leave the bulk by this factor count as samples.
+_OUTLIER = 1.1
+# Rows whose |cosine| is within this of 1 are one row.
+_APART = 0.005
+# Rows that may go for this multiple of the loss are not supported by the weights.
+_UNSUPPORTED = 10.0
+# What pruning may cost after it once went too far, relative to before.
+_MORE_CAUTION = 1e-2
+_MAX_DAMPING, _MIN_DAMPING = 1e6, 1e-9
+_MAX_START = 24
+# Below this loss the basin is found: inner solves get longer, and a gain of less than tenfold per `patience` steps is slow:
+# superfluous rows then make the problem degenerate.
+_NEAR, _NEAR_CG, _SLOW = 1e-6, 4, 0.1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The settings of a search."""
+
+    growth: float  # share of rows added when stalled
+    turnover: float  # share of weakest rows replaced when stalled
+    patience: int  # steps over which a gain is measured
+    gain: float  # stalled when the loss stays above this share of what it was `patience` steps ago
+    cg_steps: int
+    cg_tolerance: float
+    starts: int
+    full_rounds: int  # rounds at the largest admissible number of rows before a new start
+
+
+@dataclass(frozen=True)
+class Search:
+    """One step of a search."""
+
+    X: torch.Tensor
+    stage: str = "grow"  # grow, prune, done, failed
+    damping: float = 1.0
+    losses: tuple[float, ...] = ()  # since the rows last changed
+    attempt: int = 0
+    round: int = 0
+    full: int = 0  # rounds spent at the row limit
+    step: int = 0
+    caution: float = 1.0  # lowered when pruning took a row that was needed
+
+
+def row_limit(problem: SpanProblem, known_n: int | None) -> int:
+    """Most rows that the equations can pin down: p k > (rows (d - 1 + k) + nuisance) with a margin."""
+    if known_n is not None:
+        return known_n
+    equations = problem.p * problem.k - (problem.d + 1) * problem.k
+    return max(1, int(equations / (_SPARE_EQUATIONS * (problem.d - 1 + problem.k))))
+
+
+def fresh_rows(problem: SpanProblem, vector: torch.Tensor, count: int, *, seed: int, key: int, mix: bool) -> torch.Tensor:
+    """New rows: top eigenvectors of the moment matrix of `vector` (or random mixtures of them), random where it is blind."""
+    if not has_moment_start(problem):
+        rows = streams.random_directions(count, problem.d, seed=seed, purpose="rows", block=key)
+    else:
+        _, vectors = _moment_pairs(problem, vector, min(count, problem.d), seed=seed, key=key)
+        rows = vectors.T
+        if mix or count > rows.shape[0]:
+            mixing = streams.random_directions(count, rows.shape[0], seed=seed, purpose="mixing", block=key)
+            mixed = mixing.to(rows.device) @ rows
+            rows = mixed if mix else torch.cat([rows, mixed[: count - rows.shape[0]]])
+    rows = rows.to(problem.device, problem.dtype)
+    scale = problem.radius if problem.radius is not None else problem.d**0.5
+    return rows * (scale / rows.norm(dim=1, keepdim=True))
+
+
+def has_moment_start(problem: SpanProblem) -> bool:
+    """Whether samples show in the second moment of the weights (mu_2 != 0)."""
+    return problem.features.activation.parity != "odd"
+
+
+def _moment_pairs(
+    problem: SpanProblem, vector: torch.Tensor, count: int, *, seed: int, key: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    width = krylov_width(count, problem.d)
+    start = streams.random_directions(problem.d, width, seed=seed, purpose="krylov", block=key).to(problem.device)
+    return top_eigenpairs(lambda W: problem.moment_product(vector, W), start, count)
+
+
+def visible_rows(problem: SpanProblem, seed: int) -> int:
+    """Samples whose eigenvalue leaves the bulk; the bulk's edge is that of the same weights with shuffled signs."""
+    if not has_moment_start(problem):
+        return 0
+    vector = _strongest(problem.theta)
+    count = min(_MAX_START, max(1, problem.d // 2))
+    values, _ = _moment_pairs(problem, vector, count, seed=seed, key=0)
+    flips = torch.randint(0, 2, vector.shape, generator=streams.generator(seed, "flips")) * 2 - 1
+    edge, _ = _moment_pairs(problem, vector * flips.to(vector), 1, seed=seed, key=0)
+    return int((values.abs() > _OUTLIER * edge.abs()[0]).sum())
+
+
+def _strongest(columns: torch.Tensor) -> torch.Tensor:
+    """The combination of outputs with most energy, (p,)."""
+    if columns.shape[1] == 1:
+        return columns[:, 0]
+    vectors = torch.linalg.eigh((columns.T @ columns).double())[1]
+    return columns @ vectors[:, -1].to(columns)
+
+
+def begin(problem: SpanProblem, *, rows: int, seed: int, attempt: int = 0, step: int = 0) -> Search:
+    """A first set of rows; later attempts mix the eigenvectors at random."""
+    vector = _strongest(problem.theta)
+    X = fresh_rows(problem, vector, rows, seed=seed, key=1000 * attempt, mix=attempt > 0)
+    return Search(X, attempt=attempt, step=step)
+
+
+def advance(
+    problem: SpanProblem, state: State, search: Search, plan: Plan, *, limit: int, first_rows: int, seed: int
+) -> tuple[Search, State]:
+    """One outer step: a Gauss-Newton step, or new rows, or rows out, or the end."""
+    floors = precision(problem.dtype)
+    stalled = _stalled(search.losses, plan)
+    if state.loss <= floors.converged or (stalled and state.loss <= floors.certified):
+        return _prune(problem, state, search)
+    near = state.loss < _NEAR
+    if near and len(search.losses) > plan.patience and state.loss > _SLOW * search.losses[0]:
+        lean = _drop_unsupported(problem, state, search, floors.unsupported * search.caution)
+        if lean is not None:
+            return lean
+    if stalled:
+        return _reshape(problem, state, search, plan, limit=limit, first_rows=first_rows, seed=seed)
+    cg_steps, cg_tolerance = (_NEAR_CG * plan.cg_steps, plan.cg_tolerance / 10) if near else (plan.cg_steps, plan.cg_tolerance)
+    X = problem.step(state, damping=search.damping, cg_steps=cg_steps, cg_tolerance=cg_tolerance)
+    trial = problem.state(X)
+    better = trial.loss < state.loss
+    damping = max(search.damping / 3, _MIN_DAMPING) if better else min(search.damping * 6, _MAX_DAMPING)
+    kept = trial if better else state
+    losses = (*search.losses, kept.loss)[-plan.patience - 1 :]
+    return replace(search, X=kept.X, damping=damping, losses=losses, step=search.step + 1), kept
+
+
+def _stalled(losses: tuple[float, ...], plan: Plan) -> bool:
+    return len(losses) > plan.patience and losses[-1] > losses[0] * plan.gain
+
+
+def _restart(problem: SpanProblem, search: Search, X: torch.Tensor, **changes: object) -> tuple[Search, State]:
+    """The search with another set of rows: state anew, damping and loss history cleared."""
+    state = problem.state(X)
+    fresh = replace(search, X=X, damping=1.0, losses=(state.loss,), step=search.step + 1, **changes)  # type: ignore[arg-type]
+    return fresh, state
+
+
+def _prune(problem: SpanProblem, state: State, search: Search) -> tuple[Search, State]:
+    """Drop rows that the weights do not support; done when there are none."""
+    budget = max(precision(problem.dtype).unsupported * search.caution, _UNSUPPORTED * state.loss)
+    return _drop_unsupported(problem, state, search, budget) or (replace(search, stage="done"), state)
+
+
+def _drop_unsupported(
+    problem: SpanProblem, state: State, search: Search, budget: float
+) -> tuple[Search, State] | None:
+    """The search without repeated rows and without those that may go for `budget` of loss in all; None when all are needed.
+
+    Repeats can fit exactly: between two of V's hyperplanes ReLU is linear, so a sample split into two rows of one cell
+    leaves no residual. Removing one of the two costs loss at first, and the other then takes its place.
+    """
+    keep = distinct_rows(state.X, problem.removal_costs(state), apart=_APART * search.caution).tolist()
+    if len(keep) == state.m:
+        keep = state.projector.supported(state.alpha, budget * problem.energy)
+    if len(keep) == state.m:
+        return None
+    return _restart(problem, search, state.X[keep], stage="prune")
+
+
+def distinct_rows(X: torch.Tensor, costs: torch.Tensor, *, apart: float) -> torch.Tensor:
+    """Indices of rows, costliest first, without those whose |cosine| with a costlier one is above 1 - apart."""
+    U = X.double() / X.double().norm(dim=1, keepdim=True)
+    near = (U @ U.T).abs() > 1 - apart
+    keep: list[int] = []
+    for i in costs.argsort(descending=True).tolist():
+        if not any(near[i, j] for j in keep):
+            keep.append(i)
+    return torch.tensor(keep, device=X.device)
+
+
+def _reshape(
+    problem: SpanProblem, state: State, search: Search, plan: Plan, *, limit: int, first_rows: int, seed: int
+) -> tuple[Search, State]:
+    """Merge repeated rows, replace the weakest, and grow towards the limit along the residual's moments."""
+    at_limit = state.m >= limit
+    if at_limit and search.full >= plan.full_rounds:
+        if search.attempt + 1 >= plan.starts:
+            return replace(search, stage="failed"), state
+        fresh = begin(problem, rows=first_rows, seed=seed, attempt=search.attempt + 1, step=search.step)
+        return _restart(problem, fresh, fresh.X)
+    growth = plan.growth / (1 + search.attempt)  # a failed attempt was too hasty
+    target = min(limit, state.m + max(1, int(growth * state.m)))
+    costs = problem.removal_costs(state)
+    keep = distinct_rows(state.X, costs, apart=_APART * search.caution)[: max(1, state.m - int(plan.turnover * state.m))]
+    if at_limit and len(keep) == state.m:
+        keep = keep[:-1]
+    key = 1000 * search.attempt + search.round + 1
+    added = fresh_rows(problem, _strongest(state.residual), target - len(keep), seed=seed, key=key, mix=False)
+    X = torch.cat([state.X[keep], added])
+    caution = search.caution * (_MORE_CAUTION if search.stage == "prune" else 1.0)
+    return _restart(problem, search, X, stage="grow", caution=caution, round=search.round + 1, full=search.full + int(at_limit))

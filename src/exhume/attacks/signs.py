@@ -1,0 +1,39 @@
+"""Which sign each row has, read from the weights' linear component.
+
+Where the odd part of phi is exactly c z (ReLU, leaky ReLU, GELU), theta = sum_i alpha_i even(V x_i) + c V sum_i alpha_i s_i x_i.
+A fit with nuisance columns V finds the x_i up to sign and leaves zeta = c sum_i alpha_i (s_i - 1) x_i, so the flips
+b_i = (1 - s_i) / 2 in {0, 1} solve sum_i (-2 c alpha_i x_i) b_i = zeta.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from exhume.attacks.span import SpanProblem, State
+from exhume.linalg.binary import solve_binary
+from exhume.linalg.precision import precision
+
+_SECONDS = 20.0
+# The signed fit may miss the nuisance fit's loss by this factor before the signs count as wrong.
+_SLACK = 1e4
+
+
+def resolve_signs(problem: SpanProblem, state: State) -> tuple[bool, torch.Tensor, str]:
+    """(resolved, rows with their signs, remark)."""
+    parity = problem.features.activation.parity
+    if parity != "linear-odd":
+        return parity == "mixed", state.X, ""
+    if state.zeta is None:
+        return False, state.X, ""
+    columns = -2 * problem.features.activation.odd_slope * torch.einsum("mk,md->dkm", state.alpha, state.X.double())
+    A = columns.reshape(problem.d * problem.k, state.m).cpu().numpy()
+    flips = solve_binary(A, state.zeta[1:].reshape(-1).cpu().numpy(), seconds=_SECONDS)
+    if flips is None:
+        return False, state.X, "signs not resolved: the linear component leaves them open; each row is known up to its sign"
+    X = state.X * torch.as_tensor(1 - 2 * flips, dtype=problem.dtype, device=problem.device)[:, None]
+    exact = problem.without_nuisance()
+    signed = exact.state(X)
+    problem.passes += exact.passes
+    if signed.loss > _SLACK * max(state.loss, precision(problem.dtype).converged):
+        return False, X, f"signs not resolved: the best signs leave a loss of {signed.loss:.1e} against {state.loss:.1e} without them"
+    return True, X, ""

@@ -1,0 +1,255 @@
+"""The span problem: find rows X whose features span the weights, ||theta - Phi(X)^T alpha - N zeta||^2 -> 0.
+
+A separable least-squares problem with zero residual. `SpanProblem` gives, block by block over the features, all that a
+solver needs: the state at X with alpha and zeta eliminated, the gradient, one Gauss-Newton product, a preconditioner.
+Every sum over features is a sum over blocks, so V need not exist as a whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from exhume.features import Block, RandomFeatures
+from exhume.linalg.blocks import slices
+from exhume.linalg.cg import Group, conjugate_gradients
+from exhume.linalg.precision import add_gram, cholesky, precision
+from exhume.linalg.projector import Projector
+
+# Rows whose alpha is (nearly) zero have no curvature; the preconditioner keeps this share of the mean instead.
+_WEAK_ROW = 1e-6
+# Rows per partial Gram: products in the dtype, sums of them in float64.
+_GRAM_ROWS = 8192
+
+
+@dataclass(frozen=True)
+class State:
+    """The problem at rows X, with the linear coefficients solved for."""
+
+    X: torch.Tensor  # (m, d)
+    Phi: torch.Tensor  # (p, m) features
+    slopes: torch.Tensor  # (p, m) phi'(Vx), its linear part removed where that is a nuisance column
+    projector: Projector
+    alpha: torch.Tensor  # (m, k) float64
+    zeta: torch.Tensor | None  # (q, k) float64, nuisance coefficients
+    residual: torch.Tensor  # (p, k)
+    gradient: torch.Tensor  # (m, d): minus the gradient of half the squared residual
+    loss: float  # ||residual||^2 / ||theta||^2
+
+    @property
+    def m(self) -> int:
+        """Number of candidate rows."""
+        return self.X.shape[0]
+
+
+class SpanProblem:
+    """theta in span{phi(x_i)}, up to nuisance columns [1, V] that take the sign of x out of the landscape."""
+
+    def __init__(
+        self,
+        features: RandomFeatures,
+        weights: torch.Tensor,  # (k, p)
+        *,
+        radius: float | None,
+        nuisance: bool,
+        count: int | None = None,
+        leak: float = 0.0,
+    ) -> None:
+        self.features = features
+        self.dtype, self.device = features.dtype, features.device
+        self.d, self.k = features.d, weights.shape[0]
+        self._weights = weights.T.to(self.device, self.dtype).contiguous()  # (p, k)
+        self.radius = radius  # None: norms are free
+        self.nuisance = nuisance
+        self.leak = leak  # slope that stands in for an exactly flat activation
+        self.passes = 0
+        self._jitter = precision(self.dtype).jitter
+        q = self.d + 1 if nuisance else 0
+        self._nuisance_gram = torch.zeros(q, q, dtype=torch.float64, device=self.device)
+        self._nuisance_theta = torch.zeros(q, self.k, dtype=torch.float64, device=self.device) if nuisance else None
+        self._nuisance_factor: torch.Tensor | None = None
+        self.p = 0
+        self.extend(features.p if count is None else count)
+
+    def extend(self, count: int) -> None:
+        """Let the first `count` features (rounded up to whole blocks) carry the problem; N^T N and N^T theta grow by the new ones."""
+        start, self.p = self.p, self.features.whole_blocks(count)
+        self.theta = self._weights[: self.p]
+        self.energy = float((self.theta.double() ** 2).sum())
+        if self._nuisance_theta is None:
+            return
+        gram, cross = self._nuisance_gram, self._nuisance_theta
+        for block in self.features.blocks(start, self.p):
+            V, ones = _weigh(block.V, block.odd), _even(block, self.dtype)
+            add_gram(V, gram[1:, 1:])
+            gram[1:, :1] += V.T @ ones
+            gram[:1, :1] += ones.T @ ones
+            cross += _nuisance_sums(block, self.theta[block.rows])
+        gram[:1, 1:] = gram[1:, :1].T
+        # One GEMM with d columns costs as much as d/32 ordinary ones.
+        self.passes += math.ceil(self.d / 32 * (self.p - start) / self.p)
+        self._nuisance_factor = cholesky(gram, jitter=self._jitter)
+
+    def without_nuisance(self) -> SpanProblem:
+        """The same problem where the linear part of the features counts as evidence."""
+        return SpanProblem(self.features, self._weights.T, radius=self.radius, nuisance=False, count=self.p)
+
+    def blocks(self) -> Iterator[Block]:
+        """The features that carry the problem."""
+        return self.features.blocks(stop=self.p)
+
+    def on_sphere(self, X: torch.Tensor) -> torch.Tensor:
+        """Rows rescaled to the radius, where there is one."""
+        if self.radius is None:
+            return X
+        return X * (self.radius / X.norm(dim=1, keepdim=True))
+
+    def tangent(self, X: torch.Tensor, step: torch.Tensor) -> torch.Tensor:
+        """The part of a step that stays on the sphere."""
+        if self.radius is None:
+            return step
+        return step - X * ((step * X).sum(1, keepdim=True) / self.radius**2)
+
+    def state(self, X: torch.Tensor) -> State:
+        """Features, eliminated coefficients, residual, loss and gradient at X: two sweeps over V, four GEMMs."""
+        m, k = X.shape[0], self.k
+        Phi = torch.empty(self.p, m, dtype=self.dtype, device=self.device)
+        slopes = torch.empty_like(Phi)
+        small = {"dtype": torch.float64, "device": self.device}
+        gram, f = torch.zeros(m, m, **small), torch.zeros(m, k, **small)  # type: ignore[arg-type]
+        cross = torch.zeros(self.d + 1, m, **small) if self.nuisance else None  # type: ignore[arg-type]
+        act, mean_slope = self.features.activation, self.features.mean_slope
+        for block in self.blocks():
+            Z = block.preactivation(X)  # (b, m)
+            phi = act.value(Z)
+            Phi[block.rows] = phi
+            slope = act.slope(Z)
+            if self.leak:
+                slope[slope == 0] = self.leak
+            if cross is not None:
+                slope -= mean_slope if block.odd is None else mean_slope * block.odd
+                cross += _nuisance_sums(block, phi)
+            slopes[block.rows] = slope
+            gram += phi.T @ phi
+            f += phi.T @ self.theta[block.rows]
+        projector = Projector.build(gram, cross, self._nuisance_factor, jitter=self._jitter)
+        alpha, zeta = projector.solve(f, self._nuisance_theta)
+        residual, gradient = self._residual(Phi, slopes, alpha, zeta)
+        self.passes += 3 + int(self.nuisance)
+        loss = float((residual.double() ** 2).sum()) / self.energy
+        return State(X, Phi, slopes, projector, alpha, zeta, residual, gradient, loss)
+
+    def _residual(
+        self, Phi: torch.Tensor, slopes: torch.Tensor, alpha: torch.Tensor, zeta: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """R = theta - Phi alpha - N zeta computed directly (no cancelling difference of squares), and V^T (slopes o R alpha^T)."""
+        a = alpha.to(self.dtype)
+        R = self.theta - Phi @ a
+        gradient = torch.zeros(Phi.shape[1], self.d, dtype=self.dtype, device=self.device)
+        for block in self.blocks():
+            r = R[block.rows]
+            if zeta is not None:
+                r -= _nuisance_values(block, zeta.to(self.dtype))
+            gradient += ((r @ a.T).mul_(slopes[block.rows])).T @ block.V
+        return R, gradient
+
+    def row_curvature(self, state: State) -> torch.Tensor:
+        """The n x n matrix of the model J^T J ~ ((M^T M) o (alpha alpha^T) / d) (x) I_d, in float64."""
+        gram = torch.zeros(state.m, state.m, dtype=torch.float64, device=self.device)
+        for rows in slices(self.p, _GRAM_ROWS):
+            slopes = state.slopes[rows]
+            gram += slopes.T @ slopes
+        return gram * (state.alpha @ state.alpha.T) / self.d
+
+    def step(self, state: State, *, damping: float, cg_steps: int, cg_tolerance: float) -> torch.Tensor:
+        """Rows after one damped Gauss-Newton step; alpha and zeta are unknowns of the inner problem, so a product is one sweep."""
+        curvature = self.row_curvature(state)
+        diagonal = curvature.diagonal()
+        diagonal = diagonal.clamp(min=float(diagonal.mean()) * _WEAK_ROW)
+        factor = cholesky(curvature + torch.diag(damping * diagonal), jitter=self._jitter)
+        ridge = (damping * diagonal).to(self.dtype)[:, None]
+
+        def product(unknowns: Group) -> Group:
+            image = self.gauss_newton_product(state, unknowns)
+            return (self.tangent(state.X, image[0]) + ridge * unknowns[0], *image[1:])
+
+        def precondition(residual: Group) -> Group:
+            rows = torch.cholesky_solve(residual[0].double(), factor).to(self.dtype)
+            a, z = state.projector.solve(residual[1], residual[2] if self.nuisance else None)
+            return (self.tangent(state.X, rows), a, *([] if z is None else [z]))
+
+        right: Group = (self.tangent(state.X, state.gradient), torch.zeros_like(state.alpha))
+        if state.zeta is not None:
+            right = (*right, torch.zeros_like(state.zeta))
+        move, _ = conjugate_gradients(product, right, precondition, steps=cg_steps, tolerance=cg_tolerance)
+        return self.on_sphere(state.X + move[0])
+
+    def gauss_newton_product(self, state: State, unknowns: Group) -> Group:
+        """J^T J (dX, dalpha, dzeta) with J = [slopes o V dX^T alpha, Phi, N]: one sweep over V, two GEMMs per block."""
+        dX, da = unknowns[0], unknowns[1].to(self.dtype)
+        dz = unknowns[2].to(self.dtype) if len(unknowns) > 2 else None
+        m, k = state.m, self.k
+        alpha = state.alpha.to(self.dtype)
+        left = dX if dz is None else torch.cat([dX, dz[1:].T])  # (m [+ k], d): zeta rides along in the same GEMM
+        out_rows = torch.zeros_like(left)
+        out_a = torch.zeros(m, k, dtype=torch.float64, device=self.device)
+        out_first = torch.zeros(1, k, dtype=torch.float64, device=self.device)
+        for block in self.blocks():
+            slopes, Phi = state.slopes[block.rows], state.Phi[block.rows]
+            T = block.V @ left.T  # (b, m [+ k])
+            rows = T[:, :m]
+            U = rows.mul_(slopes) @ alpha  # (b, k)
+            U.addmm_(Phi, da)
+            if dz is not None:
+                U += _weigh(T[:, m:], block.odd)
+                U += _even(block, self.dtype) @ dz[:1]
+                T[:, m:] = _weigh(U, block.odd)
+                out_first += _even(block, self.dtype).T @ U
+            torch.mul(U @ alpha.T, slopes, out=rows)
+            out_rows.addmm_(T.T, block.V)
+            out_a += Phi.T @ U
+        self.passes += 2
+        if dz is None:
+            return out_rows, out_a
+        return out_rows[:m], out_a, torch.cat([out_first, out_rows[m:].T.double()])
+
+    def moment_product(self, vector: torch.Tensor, directions: torch.Tensor) -> torch.Tensor:
+        """M2 W = sum_k r_k e_k (d v_k v_k^T - I) W, whose outliers are the samples not yet found; vector (p,), W (d, c)."""
+        W = directions.to(self.dtype)
+        image = torch.zeros(self.d, W.shape[1], dtype=torch.float64, device=self.device)
+        total = 0.0
+        for block in self.blocks():
+            r = _weigh(vector[block.rows, None], block.even)
+            image += ((block.V @ W).mul_(r).T @ block.V).T
+            total += float(r.double().sum())
+        self.passes += 2
+        return self.d * image - total * directions
+
+    def removal_costs(self, state: State) -> torch.Tensor:
+        """Loss that removing each row would cost, normalised, (m,)."""
+        return state.projector.removal_cost(state.alpha) / self.energy
+
+
+def _weigh(values: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
+    return values if weight is None else values * weight
+
+
+def _even(block: Block, dtype: torch.dtype) -> torch.Tensor:
+    """The constant nuisance column of a block, (b, 1)."""
+    if block.even is None:
+        return torch.ones(block.V.shape[0], 1, dtype=dtype, device=block.V.device)
+    return block.even
+
+
+def _nuisance_sums(block: Block, values: torch.Tensor) -> torch.Tensor:
+    """N^T values of a block, (d + 1, c), float64."""
+    first = _even(block, values.dtype).T @ values
+    return torch.cat([first, (_weigh(values, block.odd).T @ block.V).T]).double()
+
+
+def _nuisance_values(block: Block, zeta: torch.Tensor) -> torch.Tensor:
+    """N zeta of a block, (b, k)."""
+    return _even(block, zeta.dtype) @ zeta[:1] + _weigh(block.V @ zeta[1:], block.odd)

@@ -1,0 +1,46 @@
+"""`exhume activation`: what an activation gives away."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from exhume.cli import common
+
+
+@click.command("activation")
+@click.argument("name", required=False)
+@common.json_option
+@common.guarded
+def command(name: str | None, as_json: bool) -> None:
+    """Hermite coefficients of activation NAME and what they imply; without NAME, a list.
+
+    \b
+    exhume activation relu+tanh
+    """
+    from exhume.features import ACTIVATIONS, activation, read_activation
+
+    if name is None:
+        listed = {one.name: one.formula for one in ACTIVATIONS.values()}
+        if as_json:
+            common.emit_json(listed)
+        else:
+            common.print_table("activations", list(listed.items()))
+        return
+    one = activation(name)
+    reading = read_activation(one)
+    if as_json:
+        common.emit_json({"name": one.name, "formula": one.formula} | asdict(reading))
+        return
+    yes = {True: "yes", False: "no"}
+    common.print_table(
+        f"{one.name}: phi(z) = {one.formula}",
+        [
+            *((f"mu_{l}", f"{c:+.6f}") for l, c in enumerate(reading.coefficients)),
+            ("sign identifiable?", f"{yes[reading.sign_identifiable]}: {reading.sign_reason}"),
+            ("scale identifiable?", f"{yes[reading.scale_identifiable]}: {reading.scale_reason}"),
+            ("moment start?", f"{yes[reading.moment_start]}: {reading.moment_reason}"),
+            ("paper's Assumption 2?", yes[reading.assumption_2]),
+        ],
+    )

@@ -1,0 +1,211 @@
+"""What all commands share: lazy loading, options, progress, JSON, and errors as one line."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from exhume.errors import ExhumeError
+
+if TYPE_CHECKING:
+    from exhume.attacks import Progress, Resources, Watch
+
+_COMMANDS = ("demo", "trial", "train", "reconstruct", "score", "law", "activation", "data")
+
+
+class Commands(click.Group):
+    """Commands by name, each imported on use: `--help` must not wait for torch."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order of the help page."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Import cli/NAME.py and take its command."""
+        if name not in _COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"exhume.cli.{name}").command
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """Suggest the nearest name for an unknown one."""
+        if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
+            from exhume.errors import unknown_name
+
+            raise click.UsageError(str(unknown_name("command", args[0], _COMMANDS)))
+        return super().resolve_command(ctx, args)
+
+
+def guarded(function: Callable[..., None]) -> Callable[..., None]:
+    """Misuse ends in one line on stderr and exit code 2, Ctrl-C in 130."""
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> None:
+        try:
+            function(*args, **kwargs)
+        except ExhumeError as error:
+            click.echo(f"exhume: {error}", err=True)
+            sys.exit(2)
+        except MemoryError:
+            click.echo("exhume: out of memory. Lower --memory, --n or --ratio.", err=True)
+            sys.exit(2)
+        except KeyboardInterrupt:
+            path = kwargs.get("checkpoint")
+            hint = f" The same command goes on from {path}." if path else " With --checkpoint FILE a run can go on."
+            click.echo(f"exhume: interrupted.{hint}", err=True)
+            sys.exit(130)
+
+    return wrapper
+
+
+def options(*decorators: Callable[..., Any]) -> Callable[..., Any]:
+    """Several click options as one decorator."""
+
+    def apply(function: Callable[..., Any]) -> Callable[..., Any]:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return apply
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else.")
+seed_option = click.option("--seed", default=0, show_default=True, help="Seed of data, features and search.")
+
+data_options = options(
+    click.option("--data", "source", default="sphere", show_default=True, help="Data source; `exhume data` lists them."),
+    click.option("--n", type=int, help="Number of training samples."),
+    click.option("--d", type=int, help="Input dimension (sphere only)."),
+    click.option("--data-dir", type=click.Path(path_type=Path), help="Archive, folder or npz of the data source."),
+    click.option("--data-file", type=click.Path(path_type=Path), help="Your rows: npz with X and y, or CSV, label last."),
+)
+
+victim_options = options(
+    click.option("--victim", default="rf", show_default=True, help="What is trained: rf (random features)."),
+    click.option("--ratio", type=float, default=4.0, show_default=True, help="p / (d n): parameters per unknown."),
+    click.option("--p", type=int, help="Number of features, instead of --ratio."),
+    click.option("--activation", default="relu", show_default=True, help="Activation; see `exhume activation`."),
+    click.option("--ridge", type=float, default=0.0, show_default=True, help="Ridge penalty lambda (Eq. 169)."),
+    click.option("--dtype", type=click.Choice(["auto", "float32", "float64"]), default="auto", show_default=True),
+    click.option("--know-n", is_flag=True, help="Tell the attacker the number of samples."),
+    click.option("--hide-labels", is_flag=True, help="Do not tell the attacker that labels are -1/+1."),
+    click.option("--hide-norm", is_flag=True, help="Do not tell the attacker the common norm of the inputs."),
+    click.option("--allow-underfit", is_flag=True, help="Train even with p < n, where labels cannot be fitted."),
+)
+
+attack_options = options(
+    click.option("--attack", default="gauss-newton", show_default=True, help="gauss-newton or projection-gd."),
+    click.option("--rows", type=int, help="Number of rows to look for, as if somebody claimed to know n."),
+    click.option("--starts", type=int, help="gauss-newton: how often to start anew (default 4)."),
+    click.option("--max-steps", type=int, help="projection-gd: most steps (default 20000)."),
+    click.option("--step-size", type=float, help="projection-gd: step size (default: the paper's)."),
+)
+
+resource_options = options(
+    click.option("--memory", default="4GB", show_default=True, help="Memory for V, features and slopes."),
+    click.option("--device", default="auto", show_default=True, help="cpu, cuda, mps, or auto."),
+    click.option("--threads", type=int, help="CPU threads (default: all)."),
+    click.option("--checkpoint", type=click.Path(path_type=Path), help="Keep progress here; an existing one is resumed."),
+    click.option("--quiet", is_flag=True, help="No progress."),
+)
+
+
+def resources_from(memory: str, device: str, threads: int | None, checkpoint: Path | None) -> Resources:
+    """The resources that the options describe."""
+    import torch
+
+    from exhume.attacks import Resources
+    from exhume.linalg.blocks import parse_bytes
+
+    if threads is not None:
+        if threads < 1:
+            raise ExhumeError(f"--threads must be at least 1, got {threads}.")
+        torch.set_num_threads(threads)
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ExhumeError(f"device {device!r} cannot be used here ({str(error).splitlines()[0]}). Try --device cpu.") from None
+    return Resources(device=device, memory=parse_bytes(memory), checkpoint=checkpoint)
+
+
+def attack_from(name: str, rows: int | None, starts: int | None, max_steps: int | None, step_size: float | None) -> Any:
+    """The attack that the options describe; a setting of another attack is an error."""
+    from exhume.attacks import attack_named
+
+    given = {"rows": rows, "starts": starts, "max_steps": max_steps, "step_size": step_size}
+    try:
+        return attack_named(name, **given)
+    except TypeError:
+        wrong = [f"--{k.replace('_', '-')}" for k in ("starts", "max_steps", "step_size") if given[k] is not None]
+        raise ExhumeError(f"{name} does not take {' or '.join(wrong)}. Leave it out.") from None
+
+
+def emit_json(value: dict[str, Any]) -> None:
+    """One JSON object on stdout; numbers that JSON cannot carry become null."""
+    click.echo(json.dumps(_plain(value)))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def human_seconds(seconds: float | None) -> str:
+    """`95.2` -> `1 min 35 s`."""
+    if seconds is None:
+        return "-"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    if seconds < 3600:
+        return f"{int(seconds // 60)} min {int(seconds % 60)} s"
+    return f"{int(seconds // 3600)} h {int(seconds % 3600 // 60)} min"
+
+
+@contextmanager
+def progress(*, quiet: bool) -> Iterator[Watch]:
+    """A live line on stderr: stage, loss, rows, passes, time, ETA."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(console=Console(stderr=True), refresh_per_second=8, transient=True) as live:
+
+        def show(now: Progress) -> None:
+            live.update(
+                Text(
+                    f"{now.stage:<7} step {now.step:<5} loss {now.loss:.1e}  rows {now.rows:<4} "
+                    f"passes {now.passes:<6} {human_seconds(now.seconds)}  left about {human_seconds(now.eta)}"
+                )
+            )
+
+        yield show
+
+
+def print_table(title: str, rows: list[tuple[str, str]]) -> None:
+    """Two columns on stdout."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, show_header=False, title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for name, value in rows:
+        table.add_row(name, value)
+    Console().print(table)

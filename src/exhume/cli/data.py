@@ -1,0 +1,65 @@
+"""`exhume data`: the sources, or one of them looked at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from exhume.cli import common
+
+
+@click.command("data")
+@click.argument("name", required=False)
+@click.option("--n", type=int, help="Number of samples.")
+@click.option("--d", type=int, help="Input dimension (sphere only).")
+@click.option("--data-dir", type=click.Path(), help="Archive, folder or npz of the data source.")
+@click.option("--data-file", type=click.Path(), help="Your rows: npz with X and y, or CSV, label last.")
+@common.seed_option
+@common.json_option
+@common.guarded
+def command(name: str | None, as_json: bool, **options: Any) -> None:
+    """List the data sources, or load source NAME and say what is in it.
+
+    \b
+    exhume data
+    exhume data cifar10 --data-dir cifar-10-python.tar.gz --n 10
+    """
+    from pathlib import Path
+
+    from exhume.data import SOURCES, DataRequest, load
+
+    if name is None:
+        if as_json:
+            common.emit_json({key: {"about": one.about, "needs": one.needs} for key, one in SOURCES.items()})
+        else:
+            rows = [(key, one.about + (f"; needs {one.needs}" if one.needs else "")) for key, one in SOURCES.items()]
+            common.print_table("data sources", rows)
+        return
+    paths = {key: Path(options[key]) if options[key] else None for key in ("data_dir", "data_file")}
+    dataset = load(DataRequest(name, n=options["n"], d=options["d"], seed=options["seed"], **paths))
+    norms = dataset.rows.norm(dim=1)
+    facts = {
+        "name": dataset.name,
+        "kind": dataset.kind,
+        "n": dataset.n,
+        "d": dataset.d,
+        "shape": list(dataset.shape),
+        "norm_min": float(norms.min()),
+        "norm_max": float(norms.max()),
+        "labels": sorted({float(v) for v in dataset.labels})[:10],
+        "columns": list(dataset.columns),
+    }
+    if as_json:
+        common.emit_json(facts)
+        return
+    common.print_table(
+        dataset.name,
+        [
+            ("kind", f"{dataset.kind}, one input has shape {dataset.shape}"),
+            ("n, d", f"{dataset.n}, {dataset.d}"),
+            ("norms / sqrt(d)", f"{facts['norm_min'] / dataset.d**0.5:.3f} to {facts['norm_max'] / dataset.d**0.5:.3f}"),
+            ("labels", ", ".join(f"{v:.3g}" for v in facts["labels"])),
+            ("p = d n", f"{dataset.n * dataset.d}"),
+        ],
+    )

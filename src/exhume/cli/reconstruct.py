@@ -1,0 +1,77 @@
+"""`exhume reconstruct`: from a release alone to the rows it holds."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from exhume.cli import common
+
+
+@click.command("reconstruct")
+@click.argument("release", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), default=Path("guess.safetensors"), show_default=True)
+@click.option("--overwrite", is_flag=True, help="Replace an existing file.")
+@common.attack_options
+@common.resource_options
+@common.seed_option
+@click.option("--expect", is_flag=True, help="Exit with 1 unless the result is certified.")
+@common.json_option
+@common.guarded
+def command(**options: Any) -> None:
+    """Rebuild training rows from RELEASE, a file that `exhume train` wrote; no truth is read.
+
+    \b
+    exhume reconstruct release.safetensors --checkpoint run.ckpt
+    """
+    from exhume.errors import ExhumeError
+    from exhume.release import load_release
+    from exhume.result import save_reconstruction
+
+    if options["out"].exists() and not options["overwrite"]:
+        raise ExhumeError(f"{options['out']} exists. Give another --out or --overwrite.")
+    release = load_release(options["release"])
+    resources = common.resources_from(options["memory"], options["device"], options["threads"], options["checkpoint"])
+    attack = common.attack_from(
+        options["attack"], options["rows"], options["starts"], options["max_steps"], options["step_size"]
+    )
+    with common.progress(quiet=options["quiet"] or options["as_json"]) as watch:
+        guess = attack.run(release, seed=options["seed"], watch=watch, resources=resources)
+    save_reconstruction(guess, options["out"])
+    proof = guess.certificate
+    row = {
+        "out": str(options["out"]),
+        "n_found": len(guess.rows),
+        "certified": guess.certified,
+        "status": guess.status.value,
+        "reason": guess.reason,
+        "loss": guess.loss,
+        "equations": proof.equations,
+        "unknowns": proof.unknowns,
+        "row_error_max": max(proof.row_errors, default=None),
+        "weakest_row": proof.weakest_row,
+        "strongest_spare": proof.strongest_spare,
+        "signs_resolved": guess.signs_resolved,
+        "scale": guess.scale,
+        "passes": guess.passes,
+        "seconds": guess.seconds,
+        "notes": list(guess.notes),
+    }
+    if options["as_json"]:
+        common.emit_json(row)
+    else:
+        worst = f"{row['row_error_max']:.1e}" if row["row_error_max"] is not None else "-"
+        lines = [
+            ("status", f"{row['status']}: {row['reason']}"),
+            ("rows", f"{row['n_found']}, each within a relative error of {worst} by the certificate"),
+            ("signs", "resolved" if guess.signs_resolved else "not resolved"),
+            ("scale", guess.scale),
+            ("cost", f"{common.human_seconds(guess.seconds)}, {guess.passes} passes"),
+            ("written", row["out"]),
+        ]
+        common.print_table(guess.attack, lines + [("note", note) for note in guess.notes])
+    if options["expect"] and not guess.certified:
+        sys.exit(1)

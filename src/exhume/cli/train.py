@@ -1,0 +1,69 @@
+"""`exhume train`: a victim's release, and the truth in a file of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from exhume.cli import common
+
+
+@click.command("train")
+@common.data_options
+@common.victim_options
+@common.seed_option
+@click.option("--release", type=click.Path(path_type=Path), default=Path("release.safetensors"), show_default=True)
+@click.option("--truth", type=click.Path(path_type=Path), default=Path("truth.safetensors"), show_default=True)
+@click.option("--overwrite", is_flag=True, help="Replace existing files.")
+@click.option("--memory", default="4GB", show_default=True, help="Memory for V and features.")
+@click.option("--device", default="auto", show_default=True, help="cpu, cuda, mps, or auto.")
+@click.option("--threads", type=int, help="CPU threads (default: all).")
+@common.json_option
+@common.guarded
+def command(**options: Any) -> None:
+    """Train a victim; write what an attacker gets (--release) and what stays secret (--truth).
+
+    \b
+    exhume train --data digits --n 30 --ratio 5
+    exhume reconstruct release.safetensors --out guess.safetensors
+    exhume score guess.safetensors --release release.safetensors --truth truth.safetensors
+    """
+    from exhume.cli.cell import cell_from
+    from exhume.data import load, save_dataset
+    from exhume.errors import ExhumeError
+    from exhume.lab.trial import victim_of
+    from exhume.release import save_release
+    from exhume.victims import train_random_features
+
+    for path in (options["release"], options["truth"]):
+        if path.exists() and not options["overwrite"]:
+            raise ExhumeError(f"{path} exists. Give another path or --overwrite.")
+    resources = common.resources_from(options["memory"], options["device"], options["threads"], None)
+    cell = cell_from(options)
+    dataset = load(cell.data)
+    trained = train_random_features(
+        victim_of(cell, dataset), dataset, device=resources.device, memory=resources.memory
+    )
+    save_release(trained.release, options["release"])
+    save_dataset(trained.truth, options["truth"])
+    row = {
+        "release": str(options["release"]),
+        "truth": str(options["truth"]),
+        "p": trained.release.p,
+        "d": trained.release.d,
+        "n": trained.truth.n,
+        "train_loss": trained.train_loss,
+        "notes": list(trained.truth.notes),
+    }
+    if options["as_json"]:
+        common.emit_json(row)
+        return
+    lines = [
+        ("release", f"{row['release']} (what an attacker gets)"),
+        ("truth", f"{row['truth']} (keep it to yourself)"),
+        ("p / (d n)", f"{row['p']} / ({row['d']} x {row['n']})"),
+        ("train loss", f"{row['train_loss']:.1e}"),
+    ]
+    common.print_table("trained", lines + [("note", note) for note in trained.truth.notes])

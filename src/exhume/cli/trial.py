@@ -1,0 +1,76 @@
+"""`exhume trial`: train, reconstruct and score one cell."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from exhume.cli import common
+
+
+@click.command("trial")
+@common.data_options
+@common.victim_options
+@common.attack_options
+@common.resource_options
+@common.seed_option
+@click.option("--expect", type=float, help="Exit with 1 unless rho_signed is at most this.")
+@click.option("--out", type=click.Path(path_type=Path), help="Also write a page with truth beside reconstruction here.")
+@common.json_option
+@common.guarded
+def command(**options: Any) -> None:
+    """Train a victim, attack its weights, score the answer.
+
+    \b
+    exhume trial --data sphere --d 100 --n 20 --ratio 4
+    exhume trial --data breast-cancer --n 50 --ratio 10 --out page/
+    exhume trial --data cifar10 --data-dir cifar-10-python.tar.gz --n 10
+    """
+    from exhume.cli.cell import cell_from
+    from exhume.lab import run_trial
+
+    resources = common.resources_from(
+        options["memory"], options["device"], options["threads"], options["checkpoint"]
+    )
+    cell = cell_from(options)
+    with common.progress(quiet=options["quiet"] or options["as_json"]) as watch:
+        result = run_trial(cell, watch=watch, resources=resources)
+    row = result.row()
+    page = None
+    if options["out"] is not None:
+        from exhume.report import Story, write_page
+
+        page = write_page([Story.of(result)], options["out"])
+        row["page"] = str(page)
+    if options["as_json"]:
+        common.emit_json(row)
+    else:
+        _print(row)
+    if options["expect"] is not None and not row["rho_signed"] <= options["expect"]:
+        if not options["as_json"]:
+            click.echo(f"exhume: rho_signed {row['rho_signed']:.3g} is above the expected {options['expect']:g}.", err=True)
+        sys.exit(1)
+
+
+def _print(row: dict[str, Any]) -> None:
+    lines = [
+        ("status", f"{row['status']}: {row['reason']}"),
+        ("rows", f"{row['n_found']} found, {row['n_true']} true, {row['covered']} within 10%"),
+        ("error, signed", f"{row['rho_signed']:.2e}   (chance {row['chance_signed']:.2f})"),
+        ("error, sign forgiven", f"{row['rho']:.2e}   (chance {row['chance']:.2f})"),
+        ("error of directions", f"{row['rho_direction']:.2e}"),
+        ("span residual", f"{row['span_residual']:.2e}"),
+        ("loss", f"{row['loss']:.1e}"),
+        ("scale", row["scale"]),
+        ("p / (d n)", f"{row['p']} / ({row['d']} x {row['n_true']}) = {row['ratio']:.3g}"),
+        ("cost", f"{common.human_seconds(row['seconds'])}, {row['passes']} passes, peak {row['peak_rss_mb']:.0f} MB"),
+    ]
+    if "psnr" in row:
+        lines.insert(5, ("PSNR, SSIM", f"{row['psnr']:.1f} dB, {row['ssim']:.3f}   (chance {row['chance_psnr']:.1f} dB, {row['chance_ssim']:.3f})"))
+    lines += [("note", note) for note in row["notes"]]
+    if "page" in row:
+        lines.append(("page", row["page"]))
+    common.print_table(f"{row['attack']} on {row['data']}", lines)

@@ -1,0 +1,122 @@
+"""CIFAR-10 from its original archives (python or binary), a folder of their files, or an npz extract."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from exhume.data import fetch
+from exhume.data.dataset import Dataset, balanced, standardised
+from exhume.data.own import open_npz
+from exhume.errors import ExhumeError
+
+CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+_FROG, _TRUCK = 6, 9
+_RECORD = 1 + 3 * 32 * 32  # label byte and pixels of the binary version
+ARCHIVE = fetch.Remote(
+    "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz", "cifar-10-python.tar.gz", md5="c58f30108f718f92721af3b95e74349a"
+)
+
+
+def cifar10(*, n: int, data_dir: Path | None, protocol: str, remote: fetch.Remote = ARCHIVE) -> Dataset:
+    """The paper's subsets (Appendix D): `frog-truck` with labels -1/+1, or `multi-class` with n/10 of each class."""
+    path = data_dir if data_dir is not None else fetch.cached(remote)
+    images, labels = _load(path)
+    if protocol == "frog-truck":
+        picks = balanced([np.flatnonzero(labels == c) for c in (_FROG, _TRUCK)], n, "cifar10 frog/truck")
+        y = np.where(labels[picks] == _TRUCK, 1.0, -1.0)
+        size = 1.0
+    else:
+        picks = balanced([np.flatnonzero(labels == c) for c in range(10)], n, "cifar10 multi-class")
+        y, size = labels[picks].astype(float), None
+    return standardised(
+        f"cifar10 {protocol}",
+        images[picks],
+        y,
+        per_column=False,
+        shape=(3, 32, 32),
+        kind="image",
+        white=255.0,
+        label_size=size,
+    )
+
+
+def _load(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Training images (N, 3072) uint8 and labels (N,) in the original order."""
+    if path.suffix == ".npz":
+        arrays = open_npz(path)
+        if "images" not in arrays or "labels" not in arrays:
+            raise ExhumeError(f"{path}: expected arrays 'images' and 'labels', got {sorted(arrays)}.")
+        order = np.argsort(arrays["indices"], kind="stable") if "indices" in arrays else np.arange(len(arrays["labels"]))
+        return arrays["images"].reshape(len(order), -1)[order], arrays["labels"][order].astype(int)
+    parts = [_batch(name, content) for name, content in sorted(_batches(path))]
+    if not parts:
+        raise ExhumeError(
+            f"{path}: no CIFAR-10 training batches in it. Give cifar-10-python.tar.gz, cifar-10-binary.tar.gz, the folder of "
+            "their files, or an npz with 'images' and 'labels'."
+        )
+    return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+
+
+def _is_batch(name: str) -> bool:
+    stem = Path(name).name
+    return stem.startswith("data_batch_") and (stem.endswith(".bin") or "." not in stem)
+
+
+def _batches(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Name and content of every training batch in an archive or folder."""
+    if path.is_dir():
+        for file in path.rglob("data_batch_*"):
+            if _is_batch(file.name):
+                yield file.name, file.read_bytes()
+        return
+    try:
+        with tarfile.open(path) as archive:
+            for member in archive:
+                handle = archive.extractfile(member) if member.isfile() and _is_batch(member.name) else None
+                if handle is not None:
+                    yield Path(member.name).name, handle.read()
+    except (tarfile.TarError, OSError, EOFError) as error:
+        raise ExhumeError(f"{path} is not a readable CIFAR-10 archive ({error}). Download it again.") from None
+
+
+def _batch(name: str, content: bytes) -> tuple[np.ndarray, np.ndarray]:
+    if name.endswith(".bin"):
+        if len(content) == 0 or len(content) % _RECORD:
+            raise ExhumeError(f"{name}: expected a multiple of {_RECORD} bytes, got {len(content)}. Download it again.")
+        records = np.frombuffer(content, dtype=np.uint8).reshape(-1, _RECORD)
+        return records[:, 1:], records[:, 0].astype(int)
+    try:
+        batch = _ArraysOnly(io.BytesIO(content), encoding="bytes").load()
+        images, labels = np.asarray(batch[b"data"]), np.asarray(batch[b"labels"]).astype(int)
+    except (pickle.UnpicklingError, KeyError, TypeError, ValueError, EOFError, AttributeError, IndexError) as error:
+        raise ExhumeError(f"{name} is not a CIFAR-10 batch ({error}). Download it again.") from None
+    if images.dtype != np.uint8 or images.shape != (len(labels), 3 * 32 * 32):
+        raise ExhumeError(f"{name}: expected uint8 images of shape (N, 3072), got {images.dtype} {images.shape}.")
+    return images, labels
+
+
+class _ArraysOnly(pickle.Unpickler):
+    """The original batches are pickles; this reader can build numpy arrays and nothing else, so no code in them runs."""
+
+    _ALLOWED = {  # noqa: RUF012 (a constant)
+        ("numpy.core.multiarray", "_reconstruct"),
+        ("numpy._core.multiarray", "_reconstruct"),
+        ("numpy", "ndarray"),
+        ("numpy", "dtype"),
+        ("_codecs", "encode"),
+    }
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Refuse every global except the few that make up an array."""
+        if (module, name) not in self._ALLOWED:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+        if name == "_reconstruct":
+            return np.zeros(0).__reduce__()[0]
+        return super().find_class(module, name)

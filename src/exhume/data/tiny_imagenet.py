@@ -1,0 +1,52 @@
+"""Tiny-ImageNet in its original folder layout (train/<wnid>/images/*.JPEG), or an npz extract."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from exhume.data.dataset import Dataset, balanced, standardised
+from exhume.data.folder import read_image
+from exhume.data.own import open_npz
+from exhume.errors import ExhumeError
+
+_CLASSES = (2, 116)  # the paper's pair, by position in the sorted list of wnids
+
+
+def tiny_imagenet(*, n: int, data_dir: Path | None) -> Dataset:
+    """The paper's balanced subset of class 2 (label -1) and class 116 (label +1)."""
+    if data_dir is None:
+        raise ExhumeError("tiny-imagenet needs --data-dir: the folder tiny-imagenet-200, or an npz with 'images' and 'labels'.")
+    images, labels = _from_npz(data_dir, n) if data_dir.suffix == ".npz" else _from_folder(data_dir, n)
+    return standardised(
+        "tiny-imagenet", images, labels, per_column=False, shape=(3, 64, 64), kind="image", white=255.0, label_size=1.0
+    )
+
+
+def _from_npz(path: Path, n: int) -> tuple[np.ndarray, np.ndarray]:
+    arrays = open_npz(path)
+    if "images" not in arrays or "labels" not in arrays:
+        raise ExhumeError(f"{path}: expected arrays 'images' and 'labels', got {sorted(arrays)}.")
+    classes = np.unique(arrays["labels"])
+    if len(classes) != 2:
+        raise ExhumeError(f"{path}: expected two classes, got {len(classes)}.")
+    picks = balanced([np.flatnonzero(arrays["labels"] == c) for c in classes], n, "tiny-imagenet")
+    return arrays["images"][picks], np.where(arrays["labels"][picks] == classes[1], 1.0, -1.0)
+
+
+def _from_folder(folder: Path, n: int) -> tuple[np.ndarray, np.ndarray]:
+    train = folder / "train"
+    if not train.is_dir():
+        raise ExhumeError(f"{folder}: no folder 'train' in it. Give the unpacked tiny-imagenet-200 folder.")
+    wnids = sorted(p.name for p in train.iterdir() if p.is_dir())
+    if len(wnids) <= max(_CLASSES):
+        raise ExhumeError(f"{train}: expected 200 class folders, got {len(wnids)}. Unpack the archive again.")
+    images, labels = [], []
+    for label, c in zip((-1.0, 1.0), _CLASSES, strict=True):
+        files = sorted((train / wnids[c] / "images").glob("*.JPEG"), key=lambda p: int(p.stem.split("_")[-1]))
+        if len(files) < n // 2:
+            raise ExhumeError(f"{train / wnids[c]}: {len(files)} images, {n // 2} are needed for n = {n}. Lower --n.")
+        images += [read_image(file, size=(64, 64)) for file in files[: n // 2]]
+        labels += [label] * (n // 2)
+    return np.stack(images), np.array(labels)

@@ -1,0 +1,16 @@
+"""x -> phi(x), block by block."""
+
+from exhume.features.activations import ACTIVATIONS, Activation, activation
+from exhume.features.hermite import Reading, hermite_coefficients, read_activation
+from exhume.features.random import Block, RandomFeatures
+
+__all__ = [
+    "ACTIVATIONS",
+    "Activation",
+    "Block",
+    "RandomFeatures",
+    "Reading",
+    "activation",
+    "hermite_coefficients",
+    "read_activation",
+]

@@ -1,0 +1,119 @@
+"""Random features phi(x) = act(Vx), V ~ N(0, 1/d), matrix-free: V is a stream that is drawn block by block."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+
+from exhume.errors import ExhumeError
+from exhume.features.activations import Activation, activation
+from exhume.features.hermite import hermite_coefficients
+from exhume.linalg import streams
+from exhume.linalg.blocks import block_rows, slices
+from exhume.release import FeatureSpec
+
+_FINGERPRINT = 4
+
+
+@dataclass(frozen=True)
+class Block:
+    """A run of features: rows of V, and for phased features the phase with its even and odd weights."""
+
+    rows: slice
+    V: torch.Tensor  # (b, d)
+    phase: torch.Tensor | None = None  # (b, 1)
+
+    @property
+    def even(self) -> torch.Tensor | None:
+        """Weight cos b of the even Hermite part, (b, 1); None means 1."""
+        return None if self.phase is None else torch.cos(self.phase)
+
+    @property
+    def odd(self) -> torch.Tensor | None:
+        """Weight sin b of the odd Hermite part, (b, 1); None means 1."""
+        return None if self.phase is None else torch.sin(self.phase)
+
+    def preactivation(self, X: torch.Tensor) -> torch.Tensor:
+        """V x + b for every row of X, (b, m)."""
+        Z = self.V @ X.T
+        return Z if self.phase is None else Z + self.phase
+
+
+class RandomFeatures:
+    """The feature map of a `FeatureSpec` on a device, holding as much of V as a byte budget allows."""
+
+    def __init__(
+        self, spec: FeatureSpec, *, dtype: torch.dtype, device: torch.device | str = "cpu", keep_bytes: int = 0
+    ) -> None:
+        if spec.kind != "random-features" or spec.stream != streams.STREAM_NAME:
+            raise ExhumeError(f"cannot draw features of kind {spec.kind!r} from stream {spec.stream!r}. Update exhume.")
+        if spec.input_dim < 1 or spec.count < 1:
+            raise ExhumeError(f"features need d >= 1 and p >= 1, got d = {spec.input_dim}, p = {spec.count}.")
+        if tuple(spec.fingerprint) != _fingerprint(spec.seed, spec.input_dim):
+            raise ExhumeError("the feature stream drawn here differs from the release's. Use the torch version that wrote it.")
+        self.spec = spec
+        self.activation: Activation = activation(spec.activation)
+        self.dtype = dtype
+        self.device = torch.device(device)
+        self.p, self.d = spec.count, spec.input_dim
+        itemsize = torch.empty((), dtype=dtype).element_size()
+        self._step = block_rows(self.d, itemsize, granule=streams.STREAM_ROWS)
+        block_bytes = self._step * self.d * itemsize
+        self._keep = keep_bytes // block_bytes  # blocks that stay in memory
+        self._kept: dict[int, Block] = {}
+
+    @staticmethod
+    def describe(d: int, p: int, act: str, seed: int) -> FeatureSpec:
+        """The public description of p features of a d-dimensional input."""
+        return FeatureSpec(d, p, activation(act).name, seed, streams.STREAM_NAME, _fingerprint(seed, d))
+
+    @cached_property
+    def mean_slope(self) -> float:
+        """mu_1 = E[phi'(g)], relative to the odd weight where features have a phase."""
+        if self.activation.phase:
+            return -math.sqrt(2.0) * math.exp(-0.5)
+        return hermite_coefficients(self.activation, 1)[1]
+
+    def whole_blocks(self, count: int) -> int:
+        """The smallest number of features >= count that ends at a block's end (or at p)."""
+        return min(self.p, -(-count // self._step) * self._step)
+
+    def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[Block]:
+        """Features start..stop in order, both at a block's end; kept blocks come from memory, others from the stream.
+
+        Any prefix of the features satisfies the same equations as all of them.
+        """
+        for rows in slices(self.p if stop is None else stop, self._step):
+            if rows.start < start:
+                continue
+            index = rows.start // self._step
+            block = self._kept.get(index)
+            if block is None:
+                block = self._draw(rows)
+                if index < self._keep:
+                    self._kept[index] = block
+            yield block
+
+    def _draw(self, rows: slice) -> Block:
+        size = streams.STREAM_ROWS
+        first, last = rows.start // size, -(-rows.stop // size)
+        count = rows.stop - rows.start
+        seed, scale = self.spec.seed, 1.0 / math.sqrt(self.d)
+        V = torch.empty(count, self.d, dtype=self.dtype)
+        for block in range(first, last):
+            start = (block - first) * size
+            part = streams.normal_block(seed, "features", block, self.d)[: count - start]
+            torch.mul(part, scale, out=V[start : start + size])
+        phase = None
+        if self.activation.phase:
+            parts = [streams.uniform_block(seed, "phases", block) for block in range(first, last)]
+            phase = (torch.cat(parts)[:count, None].to(self.dtype) * (2 * math.pi)).to(self.device)
+        return Block(rows, V.to(self.device), phase)
+
+
+def _fingerprint(seed: int, d: int) -> tuple[float, ...]:
+    return tuple(streams.normal_block(seed, "features", 0, d).flatten()[:_FINGERPRINT].tolist())

@@ -1,0 +1,34 @@
+"""A byte budget turned into block sizes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from exhume.errors import ExhumeError
+
+DEFAULT_BUDGET = 4 * 1024**3
+# A block's share of V stays near the last-level cache, where elementwise work between two GEMMs costs least.
+_BLOCK_BYTES = 8 * 1024**2
+
+_UNITS = {"": 1, "b": 1, "kb": 1000, "mb": 1000**2, "gb": 1000**3, "kib": 1024, "mib": 1024**2, "gib": 1024**3}
+
+
+def parse_bytes(text: str) -> int:
+    """`6GB` -> 6_000_000_000; units B, kB, MB, GB, KiB, MiB, GiB."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", text)
+    if match is None or match[2].lower() not in _UNITS:
+        raise ExhumeError(f"memory {text!r} is not a size. Write for example 500MB or 6GB.")
+    return int(float(match[1]) * _UNITS[match[2].lower()])
+
+
+def block_rows(columns: int, itemsize: int, *, granule: int) -> int:
+    """Rows per block, a multiple of `granule`, so that a block of `columns` columns takes about 8 MiB."""
+    rows = _BLOCK_BYTES // max(1, columns * itemsize)
+    return max(granule, rows // granule * granule)
+
+
+def slices(total: int, step: int) -> Iterator[slice]:
+    """`range(total)` cut into slices of at most `step`."""
+    for start in range(0, total, step):
+        yield slice(start, min(total, start + step))

@@ -1,0 +1,124 @@
+"""Release: everything that an attacker holds, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from exhume.errors import ExhumeError
+from exhume.files import check_safetensors, write_atomically
+
+_FORMAT = "exhume-release-1"
+
+
+@dataclass(frozen=True)
+class FeatureSpec:
+    """The public description of phi(x) = activation(V x): enough to draw V again."""
+
+    input_dim: int  # d
+    count: int  # p
+    activation: str
+    seed: int
+    stream: str
+    fingerprint: tuple[float, ...]  # first entries of the stream: another machine must draw the same
+    kind: str = "random-features"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the attacker is assumed to know besides weights and features; None means unknown."""
+
+    n: int | None = None  # number of training samples
+    input_norm: float | None = None  # common norm of all inputs
+    label_size: float | None = None  # |y|, where every label has the same size (1.0 for labels -1/+1)
+    ridge: float | None = 0.0  # the lambda of training
+    input_shape: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Release:
+    """A released model: last-layer weights (k, p), the feature map's description, and the threat model's facts."""
+
+    weights: torch.Tensor
+    features: FeatureSpec
+    facts: Facts = field(default_factory=Facts)
+
+    def __post_init__(self) -> None:
+        w, spec = self.weights, self.features
+        if w.dtype not in (torch.float32, torch.float64):
+            raise ExhumeError(f"weights must be float32 or float64, got {w.dtype}. Convert them first.")
+        if w.ndim != 2 or w.shape[1] != spec.count:
+            raise ExhumeError(f"weights must have shape (k, {spec.count}) for {spec.count} features, got {tuple(w.shape)}.")
+        if not torch.isfinite(w).all():
+            raise ExhumeError("weights contain NaN or infinity. Train the model again with finite data.")
+        if not w.any():
+            raise ExhumeError("all weights are zero: the model has learned nothing that could be rebuilt.")
+
+    @property
+    def p(self) -> int:
+        """Features, that is last-layer parameters per output."""
+        return self.features.count
+
+    @property
+    def d(self) -> int:
+        """Input dimension."""
+        return self.features.input_dim
+
+
+def save_release(release: Release, path: Path) -> None:
+    """Write a release as one safetensors file with a JSON header."""
+    header = {"format": _FORMAT, "features": asdict(release.features), "facts": asdict(release.facts)}
+    metadata = {"exhume": json.dumps(header)}
+    tensors = {"weights": release.weights.detach().cpu().contiguous()}
+    write_atomically(path, lambda temporary: save_file(tensors, temporary, metadata=metadata))
+
+
+def load_release(path: Path) -> Release:
+    """Read a release; any other file is refused with the reason, and nothing in it is executed."""
+    tensors, header = read_tensors(path, "release", _FORMAT)
+    if "weights" not in tensors:
+        raise ExhumeError(f"release {path} holds no tensor 'weights'. Write it again with `exhume train`.")
+    spec = _record(FeatureSpec, header.get("features"), path)
+    facts = _record(Facts, header.get("facts"), path)
+    return Release(tensors["weights"], spec, facts)
+
+
+def read_tensors(path: Path, what: str, expected: str) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """Tensors and JSON header of one of our safetensors files, checked for being `expected`."""
+    check_safetensors(path, what)
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            header = json.loads(metadata.get("exhume", "null"))
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except (SafetensorError, ValueError, OSError) as error:
+        raise ExhumeError(f"{what} {path} is damaged: {str(error).splitlines()[0]}. Write it again.") from None
+    if not isinstance(header, dict) or header.get("format") != expected:
+        got = header.get("format") if isinstance(header, dict) else "a file without an exhume header"
+        raise ExhumeError(f"{what} {path} must be {expected}, got {got}. Give the {what} file that exhume wrote.")
+    return tensors, header
+
+
+_NEEDS = {"int": (int,), "float": (int, float), "str": (str,), "tuple": (list, tuple), "None": (type(None),)}
+
+
+def _record(kind: type, values: object, path: Path) -> Any:
+    """Build a frozen record from JSON, checking names and types field by field."""
+    if not isinstance(values, dict) or set(values) != {f.name for f in fields(kind)}:
+        raise ExhumeError(f"{path}: the header's {kind.__name__} has the wrong fields. Write the file again.")
+    checked = {}
+    for f in fields(kind):
+        value = values[f.name]
+        allowed = [t for word in str(f.type).split(" | ") for t in _NEEDS[word.split("[")[0]]]
+        finite = not isinstance(value, float) or math.isfinite(value)
+        if isinstance(value, bool) or not isinstance(value, tuple(allowed)) or not finite:
+            raise ExhumeError(f"{path}: {kind.__name__}.{f.name} must be {f.type}, got {value!r}.")
+        checked[f.name] = tuple(value) if isinstance(value, list) else value
+    return kind(**checked)

@@ -1,0 +1,161 @@
+"""Pictures of a result, each as a data URI: nothing on the page is fetched."""
+
+from __future__ import annotations
+
+import base64
+import io
+from typing import Any
+
+import matplotlib
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+
+from exhume.data import Dataset
+from exhume.report.recorder import Snapshot
+from exhume.result import Reconstruction
+from exhume.score.match import match
+
+matplotlib.rcParams.update({"svg.fonttype": "path", "svg.hashsalt": "exhume", "font.size": 10})
+INK, RED, BLUE, GREY = "#1b1f24", "#c0392b", "#1f5fa8", "#8a9099"
+_FRAMES_SHOWN = 6
+_PAIRS_PER_LINE = 10
+
+
+def _uri(figure: Figure, kind: str = "svg") -> str:
+    buffer = io.BytesIO()
+    metadata: dict[str, Any] = {"Date": None} if kind == "svg" else {}
+    figure.savefig(buffer, format=kind, bbox_inches="tight", dpi=130, metadata=metadata)
+    mime = "image/svg+xml" if kind == "svg" else f"image/{kind}"
+    return f"data:{mime};base64,{base64.b64encode(buffer.getvalue()).decode()}"
+
+
+def _axes(width: float = 5.2, height: float = 3.0) -> tuple[Figure, Any]:
+    figure = Figure(figsize=(width, height))
+    axes = figure.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def loss_curve(guess: Reconstruction) -> str:
+    """Loss and number of rows against GEMM passes."""
+    figure, axes = _axes()
+    curve = guess.curve
+    axes.semilogy(curve.passes, curve.loss, color=RED, lw=1.6)
+    axes.axhline(guess.certificate.floor, color=GREY, ls="--", lw=1)
+    axes.text(curve.passes[0], guess.certificate.floor * 1.6, "rounding floor", color=GREY, va="bottom", fontsize=9)
+    axes.set_xlabel("GEMM passes over the features")
+    axes.set_ylabel("loss  ‖P⊥θ‖² / ‖θ‖²", color=RED)
+    rows = axes.twinx()
+    rows.spines[["top"]].set_visible(False)
+    rows.step(curve.passes, curve.rows, color=BLUE, lw=1.2, where="post")
+    rows.set_ylabel("candidate rows", color=BLUE)
+    rows.set_ylim(0, max(curve.rows) * 1.15)
+    return _uri(figure)
+
+
+def cliff(guess: Reconstruction) -> str:
+    """Loss that removing each row would cost, in descending order: the cliff is n."""
+    figure, axes = _axes()
+    costs = np.maximum(np.array(guess.removal_costs), 1e-32)
+    n = len(guess.rows)
+    ranks = np.arange(1, len(costs) + 1)
+    axes.semilogy(ranks[:n], costs[:n], "o", ms=4, color=RED, label="rows found")
+    axes.semilogy(ranks[n:], costs[n:], "s", ms=4, color=GREY, label="spare rows, added to test")
+    axes.axvline(n + 0.5, color=BLUE, lw=1.2)
+    low, high = costs.min(), costs.max()
+    axes.text(n + 0.3, (low * high) ** 0.5, f"n = {n}", color=BLUE, ha="right", va="center")
+    axes.set_xlabel("row, by importance")
+    axes.set_ylabel("loss its removal costs")
+    axes.set_ylim(low / 30, high * 30)
+    axes.legend(frameon=False, loc="lower left", fontsize=9)
+    return _uri(figure)
+
+
+def law_axis(p: int, d: int, n: int) -> str:
+    """Where p stands against n and dn."""
+    figure, axes = _axes(10.5, 1.7)
+    axes.set_xscale("log")
+    low, high = min(n, p) / 4, max(d * n, p) * 6
+    axes.axvspan(low, n, color="#e9ecef", lw=0)
+    axes.axvspan(n, d * n, color="#f6e7c1", lw=0)
+    axes.axvspan(d * n, high, color="#f3c6c0", lw=0)
+    for x, text in ((n, f"p = n = {n}"), (d * n, f"p = dn = {d * n}")):
+        axes.axvline(x, color=INK, lw=1)
+        axes.text(x * 1.04, 0.97, text, va="top", fontsize=9)
+    axes.plot([p], [0.3], "v", ms=12, color=RED)
+    axes.text(p * 1.15, 0.3, f"this model: p = {p}", va="center", color=RED, fontweight="bold")
+    for start, stop, text in ((low, n, "underfits"), (n, d * n, "memorises labels"), (d * n, high, "memorises samples")):
+        if stop / start > 4:
+            axes.text((start * stop) ** 0.5, 0.62, text, ha="center", va="center", fontsize=9)
+    axes.set_xlim(low, high)
+    axes.set_ylim(0, 1)
+    axes.set_yticks([])
+    axes.spines[["left"]].set_visible(False)
+    axes.set_xlabel("last-layer parameters p (logarithmic)")
+    return _uri(figure)
+
+
+def _show(axes: Any, picture: np.ndarray) -> None:
+    single = picture.shape[-1] == 1
+    axes.imshow(picture[..., 0] if single else picture, cmap="gray" if single else None, vmin=0, vmax=1, interpolation="nearest")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+
+
+def picture_pairs(truth: Dataset, matched: torch.Tensor) -> str:
+    """Truth above reconstruction, pair after pair."""
+    per_line = min(_PAIRS_PER_LINE, truth.n)
+    lines = -(-truth.n // per_line)
+    figure = Figure(figsize=(0.98 * per_line + 0.9, 2.02 * lines))
+    grid = figure.subplots(2 * lines, per_line, squeeze=False, gridspec_kw={"wspace": 0.06, "hspace": 0.06})
+    shown = (truth.pictures(truth.rows), truth.pictures(matched))
+    for i in range(lines * per_line):
+        line, column = divmod(i, per_line)
+        for k in range(2):
+            axes = grid[2 * line + k, column]
+            if i < truth.n:
+                _show(axes, shown[k][i])
+            else:
+                axes.axis("off")
+            if column == 0:
+                axes.set_ylabel(("truth", "rebuilt")[k], rotation=0, ha="right", va="center", color=(INK, RED)[k])
+    return _uri(figure, "png")
+
+
+def filmstrip(truth: Dataset, frames: list[Snapshot], count: int = 8) -> str:
+    """The rows emerging: for some samples the nearest candidate at several steps, sign and norm fitted for display."""
+    count = min(count, truth.n)
+    figure = Figure(figsize=(0.98 * (len(frames) + 1) + 0.6, 0.98 * count + 0.5))
+    grid = figure.subplots(count, len(frames) + 1, squeeze=False, gridspec_kw={"wspace": 0.06, "hspace": 0.06})
+    true = truth.pictures(truth.rows[:count])
+    norms = truth.rows.norm(dim=1)[:count, None]
+    for column, frame in enumerate(frames):
+        rows = match(truth.rows, frame.X, forgive_sign=True).rows(frame.X.double())[:count]
+        shown = truth.pictures(rows * norms / rows.norm(dim=1, keepdim=True).clamp(min=1e-12))
+        for i in range(count):
+            _show(grid[i, column], shown[i])
+        grid[0, column].set_title(f"step {frame.step}\nloss {frame.loss:.0e}", fontsize=8)
+    for i in range(count):
+        _show(grid[i, -1], true[i])
+    grid[0, -1].set_title("truth\n", fontsize=8, color=INK)
+    return _uri(figure, "png")
+
+
+def error_bars(truth: Dataset, matched: torch.Tensor, guess: Reconstruction, chance: float) -> str:
+    """Relative error of every row against chance, the certificate's own estimate beside it."""
+    figure, axes = _axes()
+    errors = ((truth.rows - matched).norm(dim=1) / truth.rows.norm(dim=1)).numpy()
+    axes.semilogy(np.arange(1, truth.n + 1), np.maximum(errors, 1e-16), "o", ms=4, color=RED, label="measured")
+    axes.axhline(chance, color=GREY, ls="--", lw=1)
+    axes.text(truth.n, chance * 1.5, "chance", color=GREY, ha="right", va="bottom", fontsize=9)
+    if guess.certificate.row_errors:
+        worst = max(guess.certificate.row_errors)
+        axes.axhline(worst, color=BLUE, ls=":", lw=1.2)
+        axes.text(1, worst * 1.5, "largest error bar of the certificate", color=BLUE, va="bottom", fontsize=9)
+    axes.set_ylim(min(errors[errors > 0].min(initial=1e-12), 1e-10) / 10, 30)
+    axes.set_xlabel("training sample")
+    axes.set_ylabel("relative error of the row")
+    return _uri(figure)

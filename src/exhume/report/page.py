@@ -1,0 +1,109 @@
+"""A page from results: truth beside reconstruction, how it was found, how sure that is, what the attacker knew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from exhume import __version__
+from exhume.errors import ExhumeError
+from exhume.files import write_text
+from exhume.lab import TrialResult
+from exhume.report import figures
+from exhume.report.recorder import Recorder, Snapshot
+from exhume.score.match import match
+
+_FRAMES = 7
+_TABLE_ROWS, _TABLE_COLUMNS = 6, 8
+
+
+@dataclass(frozen=True)
+class Story:
+    """One trial told on the page."""
+
+    result: TrialResult
+    title: str
+    frames: list[Snapshot] = field(default_factory=list)
+
+    @staticmethod
+    def of(result: TrialResult, *, title: str | None = None, recorder: Recorder | None = None) -> Story:
+        """The story of a trial, with the recorded steps where there are any."""
+        frames = recorder.frames(_FRAMES) if recorder is not None else []
+        return Story(result, title or f"{result.truth.n} rows of {result.truth.name}", frames)
+
+
+def write_page(stories: list[Story], folder: Path) -> Path:
+    """Write index.html into `folder`; it needs no network and no other file."""
+    if folder.exists() and not folder.is_dir():
+        raise ExhumeError(f"{folder} is a file. Give a folder for the page.")
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("exhume.report", "."), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    template = environment.get_template("page.html.j2")
+    html = template.render(stories=[_context(story) for story in stories], version=__version__)
+    path = folder / "index.html"
+    write_text(path, html)
+    return path
+
+
+def _context(story: Story) -> dict[str, Any]:
+    result, truth, guess = story.result, story.result.truth, story.result.guess
+    row = result.row()
+    matched = match(truth.rows, guess.rows.double(), forgive_sign=not guess.signs_resolved).rows(guess.rows.double())
+    context: dict[str, Any] = {
+        "title": story.title,
+        "row": row,
+        "verdict": _verdict(result),
+        "knowledge": _knowledge(result),
+        "loss": figures.loss_curve(guess) if guess.curve.loss else None,
+        "cliff": figures.cliff(guess),
+        "law": figures.law_axis(result.release.p, result.release.d, truth.n),
+        "errors": figures.error_bars(truth, matched, guess, row["chance_signed"]),
+    }
+    if truth.kind == "image":
+        context["pairs"] = figures.picture_pairs(truth, matched)
+        if story.frames:
+            context["film"] = figures.filmstrip(truth, story.frames)
+    if truth.kind == "table":
+        context["table"] = _table(result, matched)
+    return context
+
+
+def _verdict(result: TrialResult) -> str:
+    n, found = result.truth.n, result.score.covered
+    if result.guess.certified and found == n:
+        return f"All {n} training rows were rebuilt from the weights alone, and the attacker can prove it."
+    if found:
+        return f"{found} of {n} training rows were rebuilt from the weights alone. Status: {result.guess.status.value}."
+    return f"No training row was rebuilt. Status: {result.guess.status.value}."
+
+
+def _knowledge(result: TrialResult) -> list[tuple[str, str]]:
+    facts, spec = result.release.facts, result.release.features
+    unknown = "not known"
+    return [
+        ("weights of the last layer", f"{result.release.p} numbers, {result.row()['dtype']}"),
+        ("feature map", f"{spec.activation} of V x, V drawn from seed {spec.seed}"),
+        ("number of samples", str(facts.n) if facts.n is not None else unknown + "; read off the cliff"),
+        ("norm of the inputs", f"{facts.input_norm:.4g}" if facts.input_norm is not None else unknown),
+        ("size of the labels", f"{facts.label_size:g}" if facts.label_size is not None else unknown),
+        ("labels, samples, pixel statistics", unknown + " to the attack; used here only to draw and score"),
+    ]
+
+
+def _table(result: TrialResult, matched: Any) -> dict[str, Any]:
+    truth = result.truth
+    width = min(_TABLE_COLUMNS, truth.d)
+    true, rebuilt = truth.raw(truth.rows), truth.raw(matched)
+    return {
+        "columns": truth.columns[:width],
+        "more_columns": truth.d - width,
+        "more_rows": max(0, truth.n - _TABLE_ROWS),
+        "pairs": [
+            ([f"{v:.5g}" for v in true[i, :width]], [f"{v:.5g}" for v in rebuilt[i, :width]])
+            for i in range(min(_TABLE_ROWS, truth.n))
+        ],
+    }

@@ -1,0 +1,116 @@
+"""What an attack hands back: frozen values."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+
+from exhume.errors import ExhumeError
+from exhume.files import write_atomically
+from exhume.release import read_tensors
+
+_FORMAT = "exhume-reconstruction-1"
+
+
+class Status(Enum):
+    """How an attack ended; the value is what a person reads."""
+
+    CERTIFIED = "converged and certified"
+    UNCERTIFIED = "converged, not certified"
+    STALLED = "stalled"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Why the rows must be training data, without looking at the truth."""
+
+    equations: int  # p * k
+    unknowns: int  # m * (free coordinates per row + k)
+    loss: float  # ||P_perp theta||^2 / ||theta||^2 on all features
+    floor: float  # the loss that rounding alone leaves in this dtype
+    row_errors: tuple[float, ...] = ()  # standard error of each row, relative to its norm
+    weakest_row: float = 0.0  # smallest loss that removing a row would cost
+    strongest_spare: float | None = None  # largest such loss among rows that were dropped as superfluous
+
+    @property
+    def margin(self) -> float:
+        """Equations per unknown."""
+        return self.equations / max(1, self.unknowns)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The course of a run: one entry per outer step."""
+
+    loss: tuple[float, ...] = ()
+    rows: tuple[int, ...] = ()
+    passes: tuple[int, ...] = ()
+    seconds: tuple[float, ...] = ()
+
+    def extended(self, *, loss: float, rows: int, passes: int, seconds: float) -> Curve:
+        """The curve with one more step."""
+        return Curve((*self.loss, loss), (*self.rows, rows), (*self.passes, passes), (*self.seconds, seconds))
+
+
+@dataclass(frozen=True)
+class Reconstruction:
+    """Rows rebuilt from a release, and how sure we are of them."""
+
+    rows: torch.Tensor  # (m, d)
+    status: Status
+    reason: str  # one sentence: why this status, and what would help
+    certificate: Certificate
+    attack: str
+    passes: int  # GEMMs over all of V, one side each
+    seconds: float
+    curve: Curve = field(default_factory=Curve)
+    removal_costs: tuple[float, ...] = ()  # before pruning, descending: the cliff in it is n
+    signs_resolved: bool = False
+    scale: str = "unknown"  # "known norm", "from labels", "fitted" or "unknown"
+    notes: tuple[str, ...] = ()
+
+    @property
+    def loss(self) -> float:
+        """Final normalised loss on all features."""
+        return self.certificate.loss
+
+    @property
+    def certified(self) -> bool:
+        """Whether the rows are training data beyond doubt."""
+        return self.status is Status.CERTIFIED
+
+    def with_note(self, note: str) -> Reconstruction:
+        """The same result with one more remark."""
+        return replace(self, notes=(*self.notes, note))
+
+
+def save_reconstruction(guess: Reconstruction, path: Path) -> None:
+    """Write a reconstruction as one safetensors file with a JSON header."""
+    header = {"format": _FORMAT} | {k: v for k, v in asdict(replace(guess, rows=torch.empty(0))).items() if k != "rows"}
+    header["status"] = guess.status.name
+    rows = {"rows": guess.rows.detach().cpu().contiguous()}
+    write_atomically(path, lambda temporary: save_file(rows, temporary, metadata={"exhume": json.dumps(header)}))
+
+
+def load_reconstruction(path: Path) -> Reconstruction:
+    """Read a reconstruction that exhume wrote."""
+    tensors, header = read_tensors(path, "reconstruction", _FORMAT)
+    try:
+        values: dict[str, Any] = {k: v for k, v in header.items() if k != "format"}
+        values["status"] = Status[values["status"]]
+        values["certificate"] = Certificate(**_tuples(values["certificate"]))
+        values["curve"] = Curve(**_tuples(values["curve"]))
+        return Reconstruction(rows=tensors["rows"], **_tuples(values))
+    except (KeyError, TypeError) as error:
+        raise ExhumeError(f"reconstruction {path} lacks or misspells {error}. Write it again with `exhume reconstruct`.") from None
+
+
+def _tuples(values: dict[str, Any]) -> dict[str, Any]:
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}

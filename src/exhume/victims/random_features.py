@@ -1,0 +1,114 @@
+"""Random-features regression: minimum-norm interpolation (Eq. 2) and ridge (Eq. 169) in closed form, block by block."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from exhume.data import Dataset
+from exhume.errors import ExhumeError
+from exhume.features import RandomFeatures
+from exhume.linalg.blocks import DEFAULT_BUDGET
+from exhume.release import Facts, Release
+
+# Singular directions of the n x n kernel below this share of the largest are rounding (duplicate rows make them).
+_RANK = 1e-13
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained victim: what is released, what stays secret, and how well it fits."""
+
+    release: Release
+    truth: Dataset
+    train_loss: float  # mean squared error on the training set
+
+
+@dataclass(frozen=True)
+class RandomFeaturesVictim:
+    """theta* = Phi^T (Phi Phi^T + n lambda I)^-1 y over phi(x) = act(Vx)."""
+
+    p: int
+    activation: str = "relu"
+    ridge: float = 0.0
+    seed: int = 0
+    dtype: torch.dtype = torch.float64
+    know_n: bool = False
+    know_labels: bool = True
+    know_norm: bool = True
+    allow_underfit: bool = False
+
+    @property
+    def name(self) -> str:
+        """The registered name."""
+        return "rf"
+
+
+def train_random_features(
+    victim: RandomFeaturesVictim, dataset: Dataset, *, device: str = "cpu", memory: int = DEFAULT_BUDGET
+) -> Trained:
+    """Fit the last layer on the dataset; the kernel and its solution are float64, the weights the victim's dtype."""
+    n, d = dataset.n, dataset.d
+    if victim.p < 1:
+        raise ExhumeError(f"p must be at least 1, got {victim.p}.")
+    if victim.p < n and not victim.allow_underfit:
+        raise ExhumeError(
+            f"p = {victim.p} features cannot fit n = {n} labels. Give p >= n, or --allow-underfit for the least-squares fit."
+        )
+    if victim.ridge < 0:
+        raise ExhumeError(f"ridge must not be negative, got {victim.ridge}.")
+    spec = RandomFeatures.describe(d, victim.p, victim.activation, victim.seed)
+    features = RandomFeatures(spec, dtype=victim.dtype, device=device, keep_bytes=memory // 2)
+    X = dataset.rows.to(features.device, victim.dtype)
+    y = dataset.labels.to(features.device)
+    act = features.activation
+    kernel = torch.zeros(n, n, dtype=torch.float64, device=features.device)
+    for block in features.blocks():
+        phi = act.value(block.preactivation(X)).double()  # (b, n)
+        kernel += phi.T @ phi
+    alpha = _solve(kernel, y, n * victim.ridge)
+    theta = torch.empty(victim.p, dtype=victim.dtype, device=features.device)
+    outputs = torch.zeros(n, dtype=torch.float64, device=features.device)
+    for block in features.blocks():
+        phi = act.value(block.preactivation(X)).double()
+        theta[block.rows] = (phi @ alpha).to(victim.dtype)
+        outputs += phi.T @ theta[block.rows].double()
+    facts = Facts(
+        n=n if victim.know_n else None,
+        input_norm=dataset.input_norm if victim.know_norm else None,
+        label_size=dataset.label_size if victim.know_labels else None,
+        ridge=victim.ridge,
+        input_shape=dataset.shape,
+    )
+    truth = _note_duplicates(dataset)
+    return Trained(Release(theta[None].cpu(), spec, facts), truth, float(((outputs - y) ** 2).mean()))
+
+
+def _solve(kernel: torch.Tensor, y: torch.Tensor, shift: float) -> torch.Tensor:
+    """(K + shift I)^+ y by eigenvalues: duplicate rows and p < n leave K singular."""
+    values, vectors = torch.linalg.eigh(kernel)
+    if shift > 0:
+        return vectors @ ((vectors.T @ y) / (values + shift))
+    keep = values > _RANK * values[-1]
+    return vectors[:, keep] @ ((vectors[:, keep].T @ y) / values[keep])
+
+
+def _note_duplicates(dataset: Dataset) -> Dataset:
+    """Identical rows leave one trace in the weights: keep one of them as truth, and say so."""
+    seen: dict[bytes, int] = {}
+    notes: list[str] = []
+    keep: list[int] = []
+    for i, row in enumerate(dataset.rows):
+        first = seen.setdefault(row.numpy().tobytes(), i)
+        if first == i:
+            keep.append(i)
+        else:
+            notes.append(f"rows {first} and {i} are identical: they leave one trace in the weights and count once")
+    if not notes:
+        return dataset
+    index = torch.tensor(keep)
+    # A pair of identical rows may carry unequal labels, so the size of a fitted label is no longer known.
+    return replace(
+        dataset, rows=dataset.rows[index], labels=dataset.labels[index], notes=(*dataset.notes, *notes)
+    )
