@@ -38,7 +38,7 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write `text` to `path`, whole or not at all."""
-    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))  # type: ignore[arg-type, return-value]
+    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))  # type: ignore[arg-type]
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -63,9 +63,7 @@ class Attack(Protocol):
         """The registered name."""
         ...
 
-    def run(
-        self, release: Release, *, seed: int = 0, watch: Watch = ignore, resources: Resources = Resources()
-    ) -> Reconstruction:
+    def run(self, release: Release, *, seed: int = 0, watch: Watch = ignore, resources: Resources = Resources()) -> Reconstruction:
         """Rebuild the training rows from the release alone."""
         ...
 

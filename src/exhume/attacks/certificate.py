@@ -26,7 +26,7 @@ def cliff(problem: SpanProblem, state: State, seed: int) -> tuple[tuple[float, .
 
 
 def row_errors(problem: SpanProblem, state: State) -> tuple[float, ...]:
-    """Relative standard error of each row: sigma^2 (J^T J)^-1 with the n x n curvature, sigma from the residual or from rounding."""
+    """Relative standard error of each row: sigma^2 (J^T J)^-1 with the n x n curvature, sigma at least rounding."""
     free = problem.p * problem.k - unknowns(problem, state)
     rounding = torch.finfo(problem.dtype).eps ** 2
     variance = max(state.loss, rounding) * problem.energy / max(1, free)
@@ -42,9 +42,7 @@ def unknowns(problem: SpanProblem, state: State) -> int:
     return state.m * per_row
 
 
-def certify(
-    problem: SpanProblem, state: State, *, costs: tuple[float, ...], spare: tuple[float, ...]
-) -> Certificate:
+def certify(problem: SpanProblem, state: State, *, costs: tuple[float, ...], spare: tuple[float, ...]) -> Certificate:
     """The certificate of a final state on all features."""
     return Certificate(
         equations=problem.p * problem.k,
@@ -64,9 +62,13 @@ def judge(proof: Certificate, *, d: int, converged: bool) -> tuple[Status, str]:
     if proof.loss <= proof.floor and enough:
         return Status.CERTIFIED, f"the loss is at the rounding floor with {count}: a chance fit is impossible"
     if proof.loss <= proof.floor:
-        return Status.UNCERTIFIED, f"the loss is zero but {count} would fit anything: more parameters than d*n are needed"
+        return (
+            Status.UNCERTIFIED,
+            f"the loss is zero but {count} would fit anything: more parameters than d*n are needed",
+        )
     if not converged and proof.equations < 2 * d * max(1, proof.unknowns // max(1, d)) * MARGIN:
         return Status.STALLED, (
-            f"the loss stays at {proof.loss:.1e} with as many rows as {proof.equations} equations can pin down: p is probably not above d*n"
+            f"the loss stays at {proof.loss:.1e} with as many rows as {proof.equations} equations can pin down: "
+            "p is probably not above d*n"
         )
     return Status.STALLED, f"the loss stays at {proof.loss:.1e}: a local minimum; try another --seed or more --starts"

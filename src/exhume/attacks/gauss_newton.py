@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import torch
 
@@ -18,7 +19,7 @@ from exhume.linalg.precision import precision
 from exhume.release import Release
 from exhume.result import Curve, Reconstruction, Status
 
-_POLISH_STEPS = 12
+_POLISH_STEPS = 6
 # State tensors alive at once: features and slopes, of the accepted rows and of the trial.
 _STATE_COPIES = 4
 # Up to this many entries of V the search uses all features.
@@ -31,15 +32,12 @@ _HEADROOM = 1.25
 class GaussNewton:
     """Settings of the default attack; the defaults are meant for every problem."""
 
-    growth: float = 0.25
     turnover: float = 0.1
-    patience: int = 5
-    gain: float = 0.9
     cg_steps: int = 4
     cg_tolerance: float = 0.1
     starts: int = 4
-    full_rounds: int = 8
-    subsample: float = 4.0  # features per unknown coordinate that carry the search; the rest only verify
+    full_rounds: int = 6
+    subsample: float = 3.0  # features per unknown coordinate that carry the search; the rest only verify
     rows: int | None = None  # a fixed number of rows, where somebody claims to know n
 
     @property
@@ -47,9 +45,7 @@ class GaussNewton:
         """The registered name."""
         return "gauss-newton"
 
-    def run(
-        self, release: Release, *, seed: int = 0, watch: Watch = ignore, resources: Resources = Resources()
-    ) -> Reconstruction:
+    def run(self, release: Release, *, seed: int = 0, watch: Watch = ignore, resources: Resources = Resources()) -> Reconstruction:
         """Rebuild the training rows from the release alone."""
         run = _Run(self, release, seed, watch, resources)
         return run.finish(run.search())
@@ -57,10 +53,7 @@ class GaussNewton:
     def plan(self) -> Plan:
         """The search's share of the settings."""
         return Plan(
-            growth=self.growth,
             turnover=self.turnover,
-            patience=self.patience,
-            gain=self.gain,
             cg_steps=self.cg_steps,
             cg_tolerance=self.cg_tolerance,
             starts=self.starts,
@@ -80,9 +73,7 @@ class _Run:
         # V may take what the states of as many rows as could matter leave of the budget, at least half of it.
         reserve = _state_bytes(release, release.p, max(8, release.p // (2 * release.d)))
         keep = max(resources.memory // 2, resources.memory - reserve)
-        self.features = RandomFeatures(
-            release.features, dtype=release.weights.dtype, device=resources.device, keep_bytes=keep
-        )
+        self.features = RandomFeatures(release.features, dtype=release.weights.dtype, device=resources.device, keep_bytes=keep)
         homogeneous = self.features.activation.homogeneous
         norm = release.facts.input_norm
         # Homogeneous features span the same line at every norm: any radius will do until the scale is resolved.
@@ -124,7 +115,7 @@ class _Run:
             first = values["first"]
             self.curve = Curve(**{name: tuple(v) for name, v in values["curve"].items()})
             self.clock, self.spent = Clock(values["seconds"]), values["passes"]
-            now = Search(tensors["X"].to(self.resources.device), **_search_values(values["search"]))
+            now = _restored_search(tensors, values["search"], self.resources.device)
             problem = self._problem(values["features"])
         state = problem.state(now.X)
         plan = self.attack.plan()
@@ -148,9 +139,7 @@ class _Run:
     def _problem(self, count: int | None = None, *, nuisance: bool = True) -> SpanProblem:
         """The span problem on the first `count` features."""
         self._check_budget(count or self.release.p, 1)
-        return SpanProblem(
-            self.features, self.release.weights, radius=self.radius, nuisance=nuisance, count=count
-        )
+        return SpanProblem(self.features, self.release.weights, radius=self.radius, nuisance=nuisance, count=count)
 
     def _report(self, problem: SpanProblem, now: Search, state: State) -> None:
         passes, seconds = self.spent + problem.passes, self.clock.seconds
@@ -165,9 +154,10 @@ class _Run:
             "passes": self.spent + problem.passes,
             "seconds": self.clock.seconds,
             "curve": asdict(self.curve),
-            "search": {k: v for k, v in vars(at).items() if k != "X"},
+            "search": {k: v for k, v in vars(at).items() if k not in ("X", "fallback")},
         }
-        self.checkpoint.save({"X": at.X}, values, now=now)
+        rows = {"X": at.X} | ({} if at.fallback is None else {"fallback": at.fallback})
+        self.checkpoint.save(rows, values, now=now)
 
     def finish(self, found: tuple[SpanProblem, Search, State]) -> Reconstruction:
         """Signs, a polish on all that the weights say, scale, and the certificate."""
@@ -206,6 +196,8 @@ class _Run:
         """A few steps on the exact problem, without nuisance columns: now the linear part counts as evidence too."""
         state = exact.state(X)
         for _ in range(_POLISH_STEPS):
+            if state.loss <= precision(exact.dtype).polished:
+                break
             trial = exact.state(exact.step(state, damping=1e-9, cg_steps=3 * self.attack.cg_steps, cg_tolerance=1e-2))
             if trial.loss > 0.9 * state.loss:
                 break
@@ -224,5 +216,8 @@ def _state_bytes(release: Release, count: int, rows: int) -> int:
     return _STATE_COPIES * count * (rows + 2) * release.weights.element_size()
 
 
-def _search_values(values: dict[str, object]) -> dict[str, object]:
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+def _restored_search(tensors: dict[str, torch.Tensor], values: dict[str, Any], device: str) -> Search:
+    """The step that a checkpoint kept."""
+    fields: dict[str, Any] = {name: tensor.to(device) for name, tensor in tensors.items()}
+    fields |= {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+    return Search(**fields)

@@ -1,4 +1,4 @@
-"""`projection-gd`: the paper's attack to the letter of Appendix D; momentum gradient descent on ||P_perp theta||^2 / ||theta||^2."""
+"""`projection-gd`: the paper's attack to the letter of Appendix D, momentum descent on ||P_perp theta||^2 / ||theta||^2."""
 
 from __future__ import annotations
 
@@ -40,9 +40,7 @@ class ProjectionGD:
         """The registered name."""
         return "projection-gd"
 
-    def run(
-        self, release: Release, *, seed: int = 0, watch: Watch = ignore, resources: Resources = Resources()
-    ) -> Reconstruction:
+    def run(self, release: Release, *, seed: int = 0, watch: Watch = ignore, resources: Resources = Resources()) -> Reconstruction:
         """Rebuild the training rows from the release alone."""
         if self.rows is not None and self.rows < 1:
             raise ExhumeError(f"rows must be at least 1, got {self.rows}.")
@@ -83,9 +81,7 @@ class ProjectionGD:
             notes=notes,
         )
 
-    def _descend(
-        self, problem: SpanProblem, course: _Course, keeper: Checkpoint, watch: Watch
-    ) -> tuple[State, _Course]:
+    def _descend(self, problem: SpanProblem, course: _Course, keeper: Checkpoint, watch: Watch) -> tuple[State, _Course]:
         """x <- sphere(x - eta v), v <- 0.9 v + gradient, until the normalised loss is below the tolerance."""
         step_size = self.step_size or paper_step_size(problem.d)
         state = problem.state(course.X)

@@ -24,6 +24,9 @@ def resolve_scale(problem: SpanProblem, state: State, facts: Facts) -> tuple[tor
 
 
 def _stretch(output: torch.Tensor, label: float, pull: torch.Tensor) -> torch.Tensor:
-    """c with x_i = c u_i: training left c |f(u)| = |y| - n lambda a / c, so c^2 |f| - c |y| + n lambda a = 0; c = |y| / |f| without ridge."""
+    """c with x_i = c u_i. Training left c |f(u)| = |y| - n lambda a / c, so c^2 |f| - c |y| + n lambda a = 0.
+
+    Without ridge c = |y| / |f|.
+    """
     discriminant = (label**2 - 4 * output * pull).clamp(min=0)
     return (label + discriminant.sqrt()) / (2 * output)

@@ -24,9 +24,7 @@ _OUTLIER = 1.1
 _APART = 0.005
 # Rows that may go for this multiple of the loss are not supported by the weights.
 _UNSUPPORTED = 10.0
-# What pruning may cost after it once went too far, relative to before.
-_MORE_CAUTION = 1e-2
-_MAX_DAMPING, _MIN_DAMPING = 1e6, 1e-9
+_FIRST_DAMPING, _MAX_DAMPING, _MIN_DAMPING = 0.1, 1e6, 1e-9
 _MAX_START = 24
 # Below this loss the basin is found: inner solves get longer, and a gain of less than tenfold per `patience` steps is slow:
 # superfluous rows then make the problem degenerate.
@@ -37,14 +35,28 @@ _NEAR, _NEAR_CG, _SLOW = 1e-6, 4, 0.1
 class Plan:
     """The settings of a search."""
 
-    growth: float  # share of rows added when stalled
-    turnover: float  # share of weakest rows replaced when stalled
-    patience: int  # steps over which a gain is measured
-    gain: float  # stalled when the loss stays above this share of what it was `patience` steps ago
     cg_steps: int
     cg_tolerance: float
     starts: int
     full_rounds: int  # rounds at the largest admissible number of rows before a new start
+    turnover: float  # share of weakest rows replaced when stalled
+
+    def pace(self, attempt: int) -> Pace:
+        """The first attempt hurries, which is enough well above the threshold; later ones take their time."""
+        return Pace(growth=0.5, patience=3, gain=0.8) if attempt == 0 else Pace(growth=0.25 / attempt, patience=5, gain=0.9)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How fast rows are added."""
+
+    growth: float  # share of rows added when stalled
+    patience: int  # steps over which a gain is measured
+    gain: float  # stalled when the loss stays above this share of what it was `patience` steps ago
+
+
+# Rows that remain after a pruning converge at once if it was right.
+_PRUNED_PACE = Pace(growth=0.0, patience=6, gain=0.5)
 
 
 @dataclass(frozen=True)
@@ -53,13 +65,14 @@ class Search:
 
     X: torch.Tensor
     stage: str = "grow"  # grow, prune, done, failed
-    damping: float = 1.0
+    damping: float = _FIRST_DAMPING
     losses: tuple[float, ...] = ()  # since the rows last changed
     attempt: int = 0
     round: int = 0
     full: int = 0  # rounds spent at the row limit
     step: int = 0
-    caution: float = 1.0  # lowered when pruning took a row that was needed
+    fallback: torch.Tensor | None = None  # rows before the last pruning, until it has proved right
+    drop: int | None = None  # most rows that the next pruning may take; None means all candidates
 
 
 def row_limit(problem: SpanProblem, known_n: int | None) -> int:
@@ -131,15 +144,19 @@ def advance(
 ) -> tuple[Search, State]:
     """One outer step: a Gauss-Newton step, or new rows, or rows out, or the end."""
     floors = precision(problem.dtype)
-    stalled = _stalled(search.losses, plan)
+    pace = plan.pace(search.attempt)
+    stalled = _stalled(search.losses, pace)
     if state.loss <= floors.converged or (stalled and state.loss <= floors.certified):
         return _prune(problem, state, search)
     near = state.loss < _NEAR
-    if near and len(search.losses) > plan.patience and state.loss > _SLOW * search.losses[0]:
-        lean = _drop_unsupported(problem, state, search, floors.unsupported * search.caution)
+    if search.fallback is not None and _stalled(search.losses, _PRUNED_PACE):
+        return _undo_pruning(problem, search)
+    slow = _stalled(search.losses, replace(pace, gain=_SLOW))
+    if near and slow and search.fallback is None and search.drop is None:
+        lean = _without_spare_rows(problem, state, search, floors.unsupported)
         if lean is not None:
             return lean
-    if stalled:
+    if stalled and search.fallback is None:
         return _reshape(problem, state, search, plan, limit=limit, first_rows=first_rows, seed=seed)
     cg_steps, cg_tolerance = (_NEAR_CG * plan.cg_steps, plan.cg_tolerance / 10) if near else (plan.cg_steps, plan.cg_tolerance)
     X = problem.step(state, damping=search.damping, cg_steps=cg_steps, cg_tolerance=cg_tolerance)
@@ -147,41 +164,50 @@ def advance(
     better = trial.loss < state.loss
     damping = max(search.damping / 3, _MIN_DAMPING) if better else min(search.damping * 6, _MAX_DAMPING)
     kept = trial if better else state
-    losses = (*search.losses, kept.loss)[-plan.patience - 1 :]
+    losses = (*search.losses, kept.loss)[-max(pace.patience, _PRUNED_PACE.patience) - 1 :]
     return replace(search, X=kept.X, damping=damping, losses=losses, step=search.step + 1), kept
 
 
-def _stalled(losses: tuple[float, ...], plan: Plan) -> bool:
-    return len(losses) > plan.patience and losses[-1] > losses[0] * plan.gain
+def _stalled(losses: tuple[float, ...], pace: Pace) -> bool:
+    return len(losses) > pace.patience and losses[-1] > losses[-1 - pace.patience] * pace.gain
 
 
 def _restart(problem: SpanProblem, search: Search, X: torch.Tensor, **changes: object) -> tuple[Search, State]:
     """The search with another set of rows: state anew, damping and loss history cleared."""
     state = problem.state(X)
-    fresh = replace(search, X=X, damping=1.0, losses=(state.loss,), step=search.step + 1, **changes)  # type: ignore[arg-type]
+    fresh = replace(search, X=X, damping=_FIRST_DAMPING, losses=(state.loss,), step=search.step + 1, **changes)  # type: ignore[arg-type]
     return fresh, state
 
 
 def _prune(problem: SpanProblem, state: State, search: Search) -> tuple[Search, State]:
-    """Drop rows that the weights do not support; done when there are none."""
-    budget = max(precision(problem.dtype).unsupported * search.caution, _UNSUPPORTED * state.loss)
-    return _drop_unsupported(problem, state, search, budget) or (replace(search, stage="done"), state)
+    """Drop rows that the weights do not support; done when none can go."""
+    proved = replace(search, fallback=None, drop=None if search.fallback is not None else search.drop)
+    budget = max(precision(problem.dtype).unsupported, _UNSUPPORTED * state.loss)
+    return _without_spare_rows(problem, state, proved, budget) or (replace(proved, stage="done"), state)
 
 
-def _drop_unsupported(
-    problem: SpanProblem, state: State, search: Search, budget: float
-) -> tuple[Search, State] | None:
-    """The search without repeated rows and without those that may go for `budget` of loss in all; None when all are needed.
+def _without_spare_rows(problem: SpanProblem, state: State, search: Search, budget: float) -> tuple[Search, State] | None:
+    """The search without repeated rows, and without those that may go for `budget` of loss in all; None when all are needed.
 
     Repeats can fit exactly: between two of V's hyperplanes ReLU is linear, so a sample split into two rows of one cell
-    leaves no residual. Removing one of the two costs loss at first, and the other then takes its place.
+    leaves no residual. Removing one of the two costs loss at first, and the other then takes its place. Whether that
+    happens is seen by going on; until then the rows from before stay at hand.
     """
-    keep = distinct_rows(state.X, problem.removal_costs(state), apart=_APART * search.caution).tolist()
-    if len(keep) == state.m:
-        keep = state.projector.supported(state.alpha, budget * problem.energy)
-    if len(keep) == state.m:
+    costs = problem.removal_costs(state)
+    kept = set(distinct_rows(state.X, costs, apart=_APART).tolist())
+    kept &= set(state.projector.supported(state.alpha, budget * problem.energy))
+    spare = sorted(set(range(state.m)) - kept, key=lambda i: float(costs[i]))[: search.drop]
+    if not spare or len(spare) == state.m:
         return None
-    return _restart(problem, search, state.X[keep], stage="prune")
+    keep = [i for i in range(state.m) if i not in spare]
+    return _restart(problem, search, state.X[keep], stage="prune", fallback=state.X, drop=len(spare))
+
+
+def _undo_pruning(problem: SpanProblem, search: Search) -> tuple[Search, State]:
+    """Pruning took a row that was needed: go back, and take half as many next time."""
+    assert search.fallback is not None
+    assert search.drop is not None
+    return _restart(problem, search, search.fallback, stage="grow", fallback=None, drop=search.drop // 2)
 
 
 def distinct_rows(X: torch.Tensor, costs: torch.Tensor, *, apart: float) -> torch.Tensor:
@@ -205,14 +231,13 @@ def _reshape(
             return replace(search, stage="failed"), state
         fresh = begin(problem, rows=first_rows, seed=seed, attempt=search.attempt + 1, step=search.step)
         return _restart(problem, fresh, fresh.X)
-    growth = plan.growth / (1 + search.attempt)  # a failed attempt was too hasty
+    growth = plan.pace(search.attempt).growth
     target = min(limit, state.m + max(1, int(growth * state.m)))
     costs = problem.removal_costs(state)
-    keep = distinct_rows(state.X, costs, apart=_APART * search.caution)[: max(1, state.m - int(plan.turnover * state.m))]
+    keep = distinct_rows(state.X, costs, apart=_APART)[: max(1, state.m - int(plan.turnover * state.m))]
     if at_limit and len(keep) == state.m:
         keep = keep[:-1]
     key = 1000 * search.attempt + search.round + 1
     added = fresh_rows(problem, _strongest(state.residual), target - len(keep), seed=seed, key=key, mix=False)
     X = torch.cat([state.X[keep], added])
-    caution = search.caution * (_MORE_CAUTION if search.stage == "prune" else 1.0)
-    return _restart(problem, search, X, stage="grow", caution=caution, round=search.round + 1, full=search.full + int(at_limit))
+    return _restart(problem, search, X, stage="grow", drop=None, round=search.round + 1, full=search.full + int(at_limit))

@@ -29,11 +29,19 @@ def resolve_signs(problem: SpanProblem, state: State) -> tuple[bool, torch.Tenso
     A = columns.reshape(problem.d * problem.k, state.m).cpu().numpy()
     flips = solve_binary(A, state.zeta[1:].reshape(-1).cpu().numpy(), seconds=_SECONDS)
     if flips is None:
-        return False, state.X, "signs not resolved: the linear component leaves them open; each row is known up to its sign"
+        return (
+            False,
+            state.X,
+            "signs not resolved: the linear component leaves them open; each row is known up to its sign",
+        )
     X = state.X * torch.as_tensor(1 - 2 * flips, dtype=problem.dtype, device=problem.device)[:, None]
     exact = problem.without_nuisance()
     signed = exact.state(X)
     problem.passes += exact.passes
     if signed.loss > _SLACK * max(state.loss, precision(problem.dtype).converged):
-        return False, X, f"signs not resolved: the best signs leave a loss of {signed.loss:.1e} against {state.loss:.1e} without them"
+        return (
+            False,
+            X,
+            f"signs not resolved: the best signs leave a loss of {signed.loss:.1e} against {state.loss:.1e} without them",
+        )
     return True, X, ""

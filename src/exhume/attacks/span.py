@@ -16,7 +16,7 @@ import torch
 from exhume.features import Block, RandomFeatures
 from exhume.linalg.blocks import slices
 from exhume.linalg.cg import Group, conjugate_gradients
-from exhume.linalg.precision import add_gram, cholesky, precision
+from exhume.linalg.precision import GramSum, cholesky, precision
 from exhume.linalg.projector import Projector
 
 # Rows whose alpha is (nearly) zero have no curvature; the preconditioner keeps this share of the mean instead.
@@ -67,31 +67,27 @@ class SpanProblem:
         self.leak = leak  # slope that stands in for an exactly flat activation
         self.passes = 0
         self._jitter = precision(self.dtype).jitter
-        q = self.d + 1 if nuisance else 0
-        self._nuisance_gram = torch.zeros(q, q, dtype=torch.float64, device=self.device)
+        q = self.d + 1
+        self._nuisance_gram = GramSum(q, dtype=self.dtype, device=self.device) if nuisance else None
         self._nuisance_theta = torch.zeros(q, self.k, dtype=torch.float64, device=self.device) if nuisance else None
         self._nuisance_factor: torch.Tensor | None = None
         self.p = 0
         self.extend(features.p if count is None else count)
 
     def extend(self, count: int) -> None:
-        """Let the first `count` features (rounded up to whole blocks) carry the problem; N^T N and N^T theta grow by the new ones."""
+        """Let the first `count` features (in whole blocks) carry the problem; N^T N and N^T theta grow by the new ones."""
         start, self.p = self.p, self.features.whole_blocks(count)
         self.theta = self._weights[: self.p]
         self.energy = float((self.theta.double() ** 2).sum())
-        if self._nuisance_theta is None:
+        if self._nuisance_theta is None or self._nuisance_gram is None:
             return
-        gram, cross = self._nuisance_gram, self._nuisance_theta
         for block in self.features.blocks(start, self.p):
-            V, ones = _weigh(block.V, block.odd), _even(block, self.dtype)
-            add_gram(V, gram[1:, 1:])
-            gram[1:, :1] += V.T @ ones
-            gram[:1, :1] += ones.T @ ones
-            cross += _nuisance_sums(block, self.theta[block.rows])
-        gram[:1, 1:] = gram[1:, :1].T
+            N = torch.cat([_even(block, self.dtype), _weigh(block.V, block.odd)], dim=1)  # (b, d + 1)
+            self._nuisance_gram.add(N)
+            self._nuisance_theta += (self.theta[block.rows].T @ N).T
         # One GEMM with d columns costs as much as d/32 ordinary ones.
         self.passes += math.ceil(self.d / 32 * (self.p - start) / self.p)
-        self._nuisance_factor = cholesky(gram, jitter=self._jitter)
+        self._nuisance_factor = cholesky(self._nuisance_gram.value(), jitter=self._jitter)
 
     def without_nuisance(self) -> SpanProblem:
         """The same problem where the linear part of the features counts as evidence."""
@@ -100,6 +96,9 @@ class SpanProblem:
     def blocks(self) -> Iterator[Block]:
         """The features that carry the problem."""
         return self.features.blocks(stop=self.p)
+
+    def _zeros(self, *shape: int) -> torch.Tensor:
+        return torch.zeros(*shape, dtype=torch.float64, device=self.device)
 
     def on_sphere(self, X: torch.Tensor) -> torch.Tensor:
         """Rows rescaled to the radius, where there is one."""
@@ -118,9 +117,8 @@ class SpanProblem:
         m, k = X.shape[0], self.k
         Phi = torch.empty(self.p, m, dtype=self.dtype, device=self.device)
         slopes = torch.empty_like(Phi)
-        small = {"dtype": torch.float64, "device": self.device}
-        gram, f = torch.zeros(m, m, **small), torch.zeros(m, k, **small)  # type: ignore[arg-type]
-        cross = torch.zeros(self.d + 1, m, **small) if self.nuisance else None  # type: ignore[arg-type]
+        gram, f = self._zeros(m, m), self._zeros(m, k)
+        cross = self._zeros(self.d + 1, m) if self.nuisance else None
         act, mean_slope = self.features.activation, self.features.mean_slope
         for block in self.blocks():
             Z = block.preactivation(X)  # (b, m)

@@ -9,7 +9,7 @@ import click
 from exhume.cli import common
 
 
-@click.command("activation")
+@click.command("activation", short_help="What an activation gives away: sign, scale, start.")
 @click.argument("name", required=False)
 @common.json_option
 @common.guarded

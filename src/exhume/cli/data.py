@@ -9,7 +9,7 @@ import click
 from exhume.cli import common
 
 
-@click.command("data")
+@click.command("data", short_help="List the data sources, or look at one.")
 @click.argument("name", required=False)
 @click.option("--n", type=int, help="Number of samples.")
 @click.option("--d", type=int, help="Input dimension (sphere only).")
@@ -39,7 +39,7 @@ def command(name: str | None, as_json: bool, **options: Any) -> None:
     paths = {key: Path(options[key]) if options[key] else None for key in ("data_dir", "data_file")}
     dataset = load(DataRequest(name, n=options["n"], d=options["d"], seed=options["seed"], **paths))
     norms = dataset.rows.norm(dim=1)
-    facts = {
+    facts: dict[str, Any] = {
         "name": dataset.name,
         "kind": dataset.kind,
         "n": dataset.n,
@@ -58,7 +58,10 @@ def command(name: str | None, as_json: bool, **options: Any) -> None:
         [
             ("kind", f"{dataset.kind}, one input has shape {dataset.shape}"),
             ("n, d", f"{dataset.n}, {dataset.d}"),
-            ("norms / sqrt(d)", f"{facts['norm_min'] / dataset.d**0.5:.3f} to {facts['norm_max'] / dataset.d**0.5:.3f}"),
+            (
+                "norms / sqrt(d)",
+                f"{facts['norm_min'] / dataset.d**0.5:.3f} to {facts['norm_max'] / dataset.d**0.5:.3f}",
+            ),
             ("labels", ", ".join(f"{v:.3g}" for v in facts["labels"])),
             ("p = d n", f"{dataset.n * dataset.d}"),
         ],

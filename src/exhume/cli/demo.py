@@ -12,7 +12,7 @@ import click
 from exhume.cli import common
 
 
-@click.command("demo")
+@click.command("demo", short_help="Pictures and patients rebuilt from weights, on one page.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("exhume-demo"), show_default=True, help="Folder of the page.")
 @click.option("--open", "show", is_flag=True, help="Open the page in a browser.")
 @click.option("--threads", type=int, help="CPU threads (default: all).")

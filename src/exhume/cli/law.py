@@ -9,7 +9,7 @@ import click
 from exhume.cli import common
 
 
-@click.command("law")
+@click.command("law", short_help="p, d, n: what to expect, in seconds.")
 @click.option("--p", type=int, help="Last-layer parameters (features).")
 @click.option("--ratio", type=float, help="p / (d n), instead of --p.")
 @click.option("--d", type=int, required=True, help="Input dimension.")
@@ -46,6 +46,9 @@ def command(p: int | None, ratio: float | None, d: int, n: int, activation: str,
             ("sign", law.sign),
             ("scale", law.scale),
             ("V", f"{law.memory_gb:.3g} GB in float32, if it were held as a whole"),
-            ("an attack takes", f"about {common.human_seconds(law.seconds)} here (GEMM at {law.gemm_gflops:.0f} GFLOP/s)"),
+            (
+                "an attack takes",
+                f"about {common.human_seconds(law.seconds)} here (GEMM at {law.gemm_gflops:.0f} GFLOP/s)",
+            ),
         ],
     )

@@ -11,7 +11,7 @@ import click
 from exhume.cli import common
 
 
-@click.command("reconstruct")
+@click.command("reconstruct", short_help="Rebuild training rows from a release alone.")
 @click.argument("release", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), default=Path("guess.safetensors"), show_default=True)
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
@@ -35,9 +35,7 @@ def command(**options: Any) -> None:
         raise ExhumeError(f"{options['out']} exists. Give another --out or --overwrite.")
     release = load_release(options["release"])
     resources = common.resources_from(options["memory"], options["device"], options["threads"], options["checkpoint"])
-    attack = common.attack_from(
-        options["attack"], options["rows"], options["starts"], options["max_steps"], options["step_size"]
-    )
+    attack = common.attack_from(options["attack"], options["rows"], options["starts"], options["max_steps"], options["step_size"])
     with common.progress(quiet=options["quiet"] or options["as_json"]) as watch:
         guess = attack.run(release, seed=options["seed"], watch=watch, resources=resources)
     save_reconstruction(guess, options["out"])

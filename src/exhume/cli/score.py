@@ -12,7 +12,7 @@ import click
 from exhume.cli import common
 
 
-@click.command("score")
+@click.command("score", short_help="Score a reconstruction against the truth.")
 @click.argument("guess", type=click.Path(path_type=Path))
 @click.option("--release", type=click.Path(path_type=Path), default=Path("release.safetensors"), show_default=True)
 @click.option("--truth", type=click.Path(path_type=Path), default=Path("truth.safetensors"), show_default=True)
@@ -44,7 +44,12 @@ def command(**options: Any) -> None:
             ("span residual", f"{score.span_residual:.2e}"),
         ]
         if score.psnr is not None:
-            lines.append(("PSNR, SSIM", f"{score.psnr:.1f} dB, {score.ssim:.3f}   (chance {score.chance_psnr:.1f} dB, {score.chance_ssim:.3f})"))
+            lines.append(
+                (
+                    "PSNR, SSIM",
+                    f"{score.psnr:.1f} dB, {score.ssim:.3f}   (chance {score.chance_psnr:.1f} dB, {score.chance_ssim:.3f})",
+                )
+            )
         common.print_table("score", lines)
     if options["expect"] is not None and not score.rho_signed <= options["expect"]:
         sys.exit(1)

@@ -10,7 +10,7 @@ import click
 from exhume.cli import common
 
 
-@click.command("train")
+@click.command("train", short_help="Train a victim: a release, and the truth in a file of its own.")
 @common.data_options
 @common.victim_options
 @common.seed_option
@@ -43,9 +43,7 @@ def command(**options: Any) -> None:
     resources = common.resources_from(options["memory"], options["device"], options["threads"], None)
     cell = cell_from(options)
     dataset = load(cell.data)
-    trained = train_random_features(
-        victim_of(cell, dataset), dataset, device=resources.device, memory=resources.memory
-    )
+    trained = train_random_features(victim_of(cell, dataset), dataset, device=resources.device, memory=resources.memory)
     save_release(trained.release, options["release"])
     save_dataset(trained.truth, options["truth"])
     row = {

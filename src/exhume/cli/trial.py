@@ -11,7 +11,7 @@ import click
 from exhume.cli import common
 
 
-@click.command("trial")
+@click.command("trial", short_help="Train, attack and score in one go.")
 @common.data_options
 @common.victim_options
 @common.attack_options
@@ -32,9 +32,7 @@ def command(**options: Any) -> None:
     from exhume.cli.cell import cell_from
     from exhume.lab import run_trial
 
-    resources = common.resources_from(
-        options["memory"], options["device"], options["threads"], options["checkpoint"]
-    )
+    resources = common.resources_from(options["memory"], options["device"], options["threads"], options["checkpoint"])
     cell = cell_from(options)
     with common.progress(quiet=options["quiet"] or options["as_json"]) as watch:
         result = run_trial(cell, watch=watch, resources=resources)
@@ -69,7 +67,13 @@ def _print(row: dict[str, Any]) -> None:
         ("cost", f"{common.human_seconds(row['seconds'])}, {row['passes']} passes, peak {row['peak_rss_mb']:.0f} MB"),
     ]
     if "psnr" in row:
-        lines.insert(5, ("PSNR, SSIM", f"{row['psnr']:.1f} dB, {row['ssim']:.3f}   (chance {row['chance_psnr']:.1f} dB, {row['chance_ssim']:.3f})"))
+        lines.insert(
+            5,
+            (
+                "PSNR, SSIM",
+                f"{row['psnr']:.1f} dB, {row['ssim']:.3f}   (chance {row['chance_psnr']:.1f} dB, {row['chance_ssim']:.3f})",
+            ),
+        )
     lines += [("note", note) for note in row["notes"]]
     if "page" in row:
         lines.append(("page", row["page"]))

@@ -20,7 +20,9 @@ CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "hors
 _FROG, _TRUCK = 6, 9
 _RECORD = 1 + 3 * 32 * 32  # label byte and pixels of the binary version
 ARCHIVE = fetch.Remote(
-    "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz", "cifar-10-python.tar.gz", md5="c58f30108f718f92721af3b95e74349a"
+    "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
+    "cifar-10-python.tar.gz",
+    md5="c58f30108f718f92721af3b95e74349a",
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -128,7 +129,8 @@ def load_dataset(path: Path) -> Dataset:
     """Read a dataset that exhume wrote."""
     tensors, header = read_tensors(path, "truth", _FORMAT)
     try:
-        light = {k: tuple(v) if isinstance(v, list) else v for k, v in header["dataset"].items()}
-        return Dataset(**tensors, **light)
+        light: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in header["dataset"].items()}
+        values: dict[str, Any] = tensors | light
+        return Dataset(**values)
     except (KeyError, TypeError) as error:
         raise ExhumeError(f"truth {path} lacks or misspells {error}. Write it again with `exhume train`.") from None

@@ -49,9 +49,7 @@ def image_folder(*, folder: Path | None, n: int | None) -> Dataset:
         labels = np.array([-1.0 if file.parent == groups[0] else 1.0 for file in files])
     else:
         labels = np.where(np.arange(len(files)) % 2 == 0, -1.0, 1.0)
-    return standardised(
-        folder.name, images, labels, per_column=False, shape=first.shape, kind="image", white=255.0, label_size=1.0
-    )
+    return standardised(folder.name, images, labels, per_column=False, shape=first.shape, kind="image", white=255.0, label_size=1.0)
 
 
 def _images(folder: Path) -> list[Path]:

@@ -68,9 +68,7 @@ def _check(path: Path, X: np.ndarray, y: np.ndarray) -> None:
     if not numeric or np.iscomplexobj(X) or np.iscomplexobj(y):
         raise ExhumeError(f"{path}: X and y must be real numbers, got {X.dtype} and {y.dtype}.")
     if X.ndim not in (2, 4) or y.ndim != 1 or len(X) != len(y) or X.size == 0:
-        raise ExhumeError(
-            f"{path}: expected X (n, d) or (n, channels, height, width) and y (n,), got {X.shape} and {y.shape}."
-        )
+        raise ExhumeError(f"{path}: expected X (n, d) or (n, channels, height, width) and y (n,), got {X.shape} and {y.shape}.")
     if X.ndim == 4 and X.shape[1] not in (1, 3):
         raise ExhumeError(f"{path}: images need 1 or 3 channels in the second axis, got shape {X.shape}.")
     for what, values in (("X", X), ("y", y)):

@@ -68,11 +68,11 @@ SOURCES: dict[str, Source] = {
         lambda r: tiny_imagenet(n=_n(r, 20), data_dir=r.data_dir),
         "--data-dir: the folder tiny-imagenet-200 or an npz",
     ),
-    "folder": Source(
-        "a folder of your own images", lambda r: image_folder(folder=r.data_dir, n=r.n), "--data-dir: the folder"
-    ),
+    "folder": Source("a folder of your own images", lambda r: image_folder(folder=r.data_dir, n=r.n), "--data-dir: the folder"),
     "file": Source(
-        "your own rows", lambda r: own_file(path=r.data_file, n=r.n), "--data-file: npz with X and y, or CSV with the label last"
+        "your own rows",
+        lambda r: own_file(path=r.data_file, n=r.n),
+        "--data-file: npz with X and y, or CSV with the label last",
     ),
 }
 

@@ -48,7 +48,14 @@ def _table(name: str, bunch: object, take: slice | np.ndarray, labels: np.ndarra
     data = bunch.data[take]  # type: ignore[attr-defined]
     names = tuple(str(c) for c in bunch.feature_names)  # type: ignore[attr-defined]
     return standardised(
-        name, data, labels[take], per_column=True, shape=(data.shape[1],), kind="table", columns=names, label_size=label_size
+        name,
+        data,
+        labels[take],
+        per_column=True,
+        shape=(data.shape[1],),
+        kind="table",
+        columns=names,
+        label_size=label_size,
     )
 
 

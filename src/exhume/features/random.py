@@ -46,9 +46,7 @@ class Block:
 class RandomFeatures:
     """The feature map of a `FeatureSpec` on a device, holding as much of V as a byte budget allows."""
 
-    def __init__(
-        self, spec: FeatureSpec, *, dtype: torch.dtype, device: torch.device | str = "cpu", keep_bytes: int = 0
-    ) -> None:
+    def __init__(self, spec: FeatureSpec, *, dtype: torch.dtype, device: torch.device | str = "cpu", keep_bytes: int = 0) -> None:
         if spec.kind != "random-features" or spec.stream != streams.STREAM_NAME:
             raise ExhumeError(f"cannot draw features of kind {spec.kind!r} from stream {spec.stream!r}. Update exhume.")
         if spec.input_dim < 1 or spec.count < 1:

@@ -54,13 +54,22 @@ def expect(p: int, d: int, n: int, act: str = "relu") -> Expectation:
         outcome, sentence = "impossible", "p < n: the model cannot even fit its labels."
     elif not determined:
         outcome = "impossible"
-        sentence = f"{p} equations cannot pin down {unknowns} unknowns: labels are memorised, samples are not. No certificate can be given."
+        sentence = f"{p} equations cannot pin down {unknowns} unknowns: labels are memorised, samples are not; never certified."
     elif rate is None or rate < 0.1:
-        outcome, sentence = "unlikely", "the count of equations allows it, but no attack measured here reaches this ratio."
+        outcome, sentence = (
+            "unlikely",
+            "the count of equations allows it, but no attack measured here reaches this ratio.",
+        )
     elif rate < 0.9:
-        outcome, sentence = "likely", f"gauss-newton rebuilt everything in {rate:.0%} of the runs measured at this ratio."
+        outcome, sentence = (
+            "likely",
+            f"gauss-newton rebuilt everything in {rate:.0%} of the runs measured at this ratio.",
+        )
     else:
-        outcome, sentence = "expected", f"gauss-newton rebuilt everything in {rate:.0%} of the runs measured at this ratio."
+        outcome, sentence = (
+            "expected",
+            f"gauss-newton rebuilt everything in {rate:.0%} of the runs measured at this ratio.",
+        )
     used = min(p, int(7.5 * d * n))
     rate_gemm = _gemm_gflops()
     return Expectation(

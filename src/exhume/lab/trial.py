@@ -114,9 +114,7 @@ def victim_of(cell: Cell, dataset: Dataset) -> RandomFeaturesVictim:
 def run_trial(cell: Cell, *, watch: Watch = ignore, resources: Resources = Resources()) -> TrialResult:
     """Train, attack, score: the attack sees the release and nothing else."""
     dataset = load(cell.data)
-    trained = train_random_features(
-        victim_of(cell, dataset), dataset, device=resources.device, memory=resources.memory
-    )
+    trained = train_random_features(victim_of(cell, dataset), dataset, device=resources.device, memory=resources.memory)
     guess = cell.attack.run(trained.release, seed=cell.seed, watch=watch, resources=resources)
     score = evaluate(guess, trained.truth, trained.release, device=resources.device, memory=resources.memory)
     return TrialResult(cell, trained.truth, trained.release, guess, score, trained.train_loss, peak_rss_mb())

@@ -12,14 +12,16 @@ class Precision:
     """Where sums in this dtype end: measured floors of the normalised loss ||P_perp theta||^2 / ||theta||^2."""
 
     converged: float  # a search may stop here: only rounding is left
+    polished: float  # below this a further step moves rows by less than rounding does
     certified: float  # the floor within which a residual counts as zero in a certificate
     unsupported: float  # rows that may go for this much loss in all are not in the weights
     jitter: float  # relative ridge under a Cholesky factor
 
 
+_TILE, _FLUSH_ROWS = 1024, 8192
 _BY_DTYPE = {
-    torch.float32: Precision(converged=1e-9, certified=1e-8, unsupported=1e-7, jitter=1e-10),
-    torch.float64: Precision(converged=1e-18, certified=1e-15, unsupported=1e-9, jitter=1e-15),
+    torch.float32: Precision(converged=1e-9, polished=1e-11, certified=1e-8, unsupported=1e-7, jitter=1e-10),
+    torch.float64: Precision(converged=1e-18, polished=1e-27, certified=1e-15, unsupported=1e-9, jitter=1e-15),
 }
 
 
@@ -39,12 +41,29 @@ def cholesky(matrix: torch.Tensor, *, jitter: float) -> torch.Tensor:
     raise ArithmeticError("the Gram matrix is far from positive definite: its entries are not finite")
 
 
-def add_gram(V: torch.Tensor, gram: torch.Tensor, *, tile: int = 1024) -> None:
-    """gram += V^T V, computing tiles on and below the diagonal only: half the work for wide V."""
-    starts = range(0, V.shape[1], tile)
-    for i in starts:
-        for j in range(0, i + 1, tile):
-            part = V[:, i : i + tile].T @ V[:, j : j + tile]
-            gram[i : i + tile, j : j + tile] += part
-            if i != j:
-                gram[j : j + tile, i : i + tile] += part.T
+class GramSum:
+    """V^T V summed over blocks: products in V's dtype, sums of 8192 rows in float64, tiles below the diagonal only."""
+
+    def __init__(self, columns: int, *, dtype: torch.dtype, device: torch.device) -> None:
+        self._partial = torch.zeros(columns, columns, dtype=dtype, device=device)
+        self._total = torch.zeros(columns, columns, dtype=torch.float64, device=device)
+        self._rows = 0
+
+    def add(self, V: torch.Tensor) -> None:
+        """Add V^T V of one block."""
+        for i in range(0, V.shape[1], _TILE):
+            left = V[:, i : i + _TILE].T
+            self._partial[i : i + _TILE, : i + _TILE].addmm_(left, V[:, : i + _TILE])
+        self._rows += V.shape[0]
+        if self._rows >= _FLUSH_ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._total += self._partial
+        self._partial.zero_()
+        self._rows = 0
+
+    def value(self) -> torch.Tensor:
+        """The symmetric sum so far, float64."""
+        self._flush()
+        return self._total.tril() + self._total.tril(-1).T

@@ -85,7 +85,11 @@ def law_axis(p: int, d: int, n: int) -> str:
         axes.text(x * 1.04, 0.97, text, va="top", fontsize=9)
     axes.plot([p], [0.3], "v", ms=12, color=RED)
     axes.text(p * 1.15, 0.3, f"this model: p = {p}", va="center", color=RED, fontweight="bold")
-    for start, stop, text in ((low, n, "underfits"), (n, d * n, "memorises labels"), (d * n, high, "memorises samples")):
+    for start, stop, text in (
+        (low, n, "underfits"),
+        (n, d * n, "memorises labels"),
+        (d * n, high, "memorises samples"),
+    ):
         if stop / start > 4:
             axes.text((start * stop) ** 0.5, 0.62, text, ha="center", va="center", fontsize=9)
     axes.set_xlim(low, high)

@@ -109,6 +109,4 @@ def _note_duplicates(dataset: Dataset) -> Dataset:
         return dataset
     index = torch.tensor(keep)
     # A pair of identical rows may carry unequal labels, so the size of a fitted label is no longer known.
-    return replace(
-        dataset, rows=dataset.rows[index], labels=dataset.labels[index], notes=(*dataset.notes, *notes)
-    )
+    return replace(dataset, rows=dataset.rows[index], labels=dataset.labels[index], notes=(*dataset.notes, *notes))
