@@ -55,7 +55,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="keep the rows as JSON")
     given = parser.parse_args()
     print(f"{platform.processor() or platform.machine()}, {sys.version.split()[0]}")
-    print(f"{'case':14} {'reached':>8} {'n right':>8} {'certified':>9} {'worst':>9} {'median s':>9} {'max s':>7} {'passes':>7} {'MB':>6}")
+    print(
+        f"{'case':14} {'reached':>8} {'n right':>8} {'certified':>9} {'worst':>9} {'median s':>9} {'max s':>7} {'passes':>7} {'MB':>6}"
+    )
     kept: dict[str, list[dict]] = {}
     for name in given.cases or CASES:
         options, figure, bar = CASES[name]

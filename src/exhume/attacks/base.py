@@ -37,6 +37,7 @@ class Progress:
     seconds: float
     eta: float | None  # seconds left if the loss goes on falling as it does; None while it does not
     X: torch.Tensor  # the candidate rows, for those who want to look
+    attempt: int = 0  # starts before this one
 
 
 Watch = Callable[[Progress], None]

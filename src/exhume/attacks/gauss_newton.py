@@ -145,7 +145,7 @@ class _Run:
         passes, seconds = self.spent + problem.passes, self.clock.seconds
         self.curve = self.curve.extended(loss=state.loss, rows=state.m, passes=passes, seconds=seconds)
         eta = estimate_eta(self.curve.loss, self.curve.seconds, precision(problem.dtype).converged)
-        self.watch(Progress(now.stage, now.step, state.loss, state.m, passes, seconds, eta, state.X))
+        self.watch(Progress(now.stage, now.step, state.loss, state.m, passes, seconds, eta, state.X, now.attempt))
 
     def _save(self, problem: SpanProblem, at: Search, first: int, *, now: bool = False) -> None:
         values = {

@@ -43,7 +43,7 @@ class Plan:
 
     def pace(self, attempt: int) -> Pace:
         """The first attempt hurries, which is enough well above the threshold; later ones take their time."""
-        return Pace(growth=0.5, patience=3, gain=0.8) if attempt == 0 else Pace(growth=0.25 / attempt, patience=5, gain=0.9)
+        return Pace(growth=0.25, least=2, patience=4, gain=0.85) if attempt == 0 else Pace(0.2 / attempt, 1, 5, 0.9)
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,13 @@ class Pace:
     """How fast rows are added."""
 
     growth: float  # share of rows added when stalled
+    least: int  # rows added at least
     patience: int  # steps over which a gain is measured
     gain: float  # stalled when the loss stays above this share of what it was `patience` steps ago
 
 
 # Rows that remain after a pruning converge at once if it was right.
-_PRUNED_PACE = Pace(growth=0.0, patience=6, gain=0.5)
+_PRUNED_PACE = Pace(growth=0.0, least=0, patience=6, gain=0.5)
 
 
 @dataclass(frozen=True)
@@ -231,8 +232,8 @@ def _reshape(
             return replace(search, stage="failed"), state
         fresh = begin(problem, rows=first_rows, seed=seed, attempt=search.attempt + 1, step=search.step)
         return _restart(problem, fresh, fresh.X)
-    growth = plan.pace(search.attempt).growth
-    target = min(limit, state.m + max(1, int(growth * state.m)))
+    pace = plan.pace(search.attempt)
+    target = min(limit, state.m + max(pace.least, int(pace.growth * state.m)))
     costs = problem.removal_costs(state)
     keep = distinct_rows(state.X, costs, apart=_APART)[: max(1, state.m - int(plan.turnover * state.m))]
     if at_limit and len(keep) == state.m:

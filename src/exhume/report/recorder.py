@@ -24,11 +24,13 @@ class Recorder:
     """Keeps every k-th step; when full, drops every second one and doubles k."""
 
     def __init__(self) -> None:
-        self._every = 1
+        self._every, self._attempt = 1, 0
         self.snapshots: list[Snapshot] = []
 
     def __call__(self, now: Progress) -> None:
         """Record one step of an attack."""
+        if now.attempt != self._attempt:  # the film shows the attempt that led to the end
+            self._every, self._attempt, self.snapshots = 1, now.attempt, []
         if now.step % self._every:
             return
         self.snapshots.append(Snapshot(now.step, now.loss, now.X.detach().cpu().clone()))
