@@ -56,7 +56,8 @@ def main() -> None:
     given = parser.parse_args()
     print(f"{platform.processor() or platform.machine()}, {sys.version.split()[0]}")
     print(
-        f"{'case':14} {'reached':>8} {'n right':>8} {'certified':>9} {'worst':>9} {'median s':>9} {'max s':>7} {'passes':>7} {'MB':>6}"
+        f"{'case':14} {'reached':>8} {'n right':>8} {'certified':>9} {'worst':>9} "
+        f"{'median s':>9} {'max s':>7} {'passes':>7} {'MB':>6}"
     )
     kept: dict[str, list[dict]] = {}
     for name in given.cases or CASES:

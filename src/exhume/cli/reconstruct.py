@@ -28,6 +28,7 @@ def command(**options: Any) -> None:
     exhume reconstruct release.safetensors --checkpoint run.ckpt
     """
     from exhume.errors import ExhumeError
+    from exhume.linalg.blocks import peak_rss_mb
     from exhume.release import load_release
     from exhume.result import save_reconstruction
 
@@ -56,6 +57,7 @@ def command(**options: Any) -> None:
         "scale": guess.scale,
         "passes": guess.passes,
         "seconds": guess.seconds,
+        "peak_rss_mb": peak_rss_mb(),
         "notes": list(guess.notes),
     }
     if options["as_json"]:

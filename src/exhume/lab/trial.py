@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import resource
-import sys
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -13,6 +11,7 @@ from exhume.attacks import Attack, GaussNewton, Resources, Watch
 from exhume.attacks.base import ignore
 from exhume.data import DataRequest, Dataset, load
 from exhume.errors import ExhumeError
+from exhume.linalg.blocks import peak_rss_mb
 from exhume.release import Release
 from exhume.result import Reconstruction
 from exhume.score import Score, evaluate
@@ -84,12 +83,6 @@ class TrialResult:
             "peak_rss_mb": self.peak_rss_mb,
             "notes": [*self.truth.notes, *guess.notes],
         }
-
-
-def peak_rss_mb() -> float:
-    """Largest resident set of this process so far, in MB."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6
 
 
 def victim_of(cell: Cell, dataset: Dataset) -> RandomFeaturesVictim:

@@ -1,8 +1,10 @@
-"""A byte budget turned into block sizes."""
+"""A byte budget turned into block sizes, and what was really used."""
 
 from __future__ import annotations
 
 import re
+import resource
+import sys
 from collections.abc import Iterator
 
 from exhume.errors import ExhumeError
@@ -32,3 +34,9 @@ def slices(total: int, step: int) -> Iterator[slice]:
     """`range(total)` cut into slices of at most `step`."""
     for start in range(0, total, step):
         yield slice(start, min(total, start + step))
+
+
+def peak_rss_mb() -> float:
+    """Largest resident set of this process so far, in MB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6

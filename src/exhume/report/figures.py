@@ -85,8 +85,8 @@ def law_axis(p: int, d: int, n: int) -> str:
         axes.text(x * 1.04, 0.97, text, va="top", fontsize=9)
     axes.plot([p], [0.3], "v", ms=12, color=RED)
     left = p > (low * high) ** 0.5  # keep the label inside the axes
-    x, side = (p / 1.15, "right") if left else (p * 1.15, "left")
-    axes.text(x, 0.3, f"this model: p = {p}", va="center", ha=side, color=RED, fontweight="bold")
+    at, side = (p / 1.15, "right") if left else (p * 1.15, "left")
+    axes.text(at, 0.3, f"this model: p = {p}", va="center", ha=side, color=RED, fontweight="bold")
     for start, stop, text in (
         (low, n, "underfits"),
         (n, d * n, "memorises labels"),

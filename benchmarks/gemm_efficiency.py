@@ -1,0 +1,53 @@
+"""One Gauss-Newton product, V resident, against plain GEMMs of the same shapes, in the same run.
+
+python benchmarks/gemm_efficiency.py
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+
+from exhume.attacks.span import SpanProblem
+from exhume.features import RandomFeatures
+
+SHAPES = [(8_000, 100, 20), (50_000, 100, 100), (61_440, 3072, 10)]  # p, d, rows
+
+
+def seconds(function: Callable[[], object]) -> float:
+    function()
+    took = []
+    for _ in range(9):
+        start = time.perf_counter()
+        function()
+        took.append(time.perf_counter() - start)
+    return statistics.median(took)
+
+
+def main() -> None:
+    print(f"{'p':>8} {'d':>6} {'rows':>5} {'dtype':>8} {'product ms':>11} {'GEMMs ms':>9} {'share':>6}")
+    for p, d, m in SHAPES:
+        for dtype in (torch.float32, torch.float64):
+            features = RandomFeatures(RandomFeatures.describe(d, p, "relu", 0), dtype=dtype, keep_bytes=1 << 34)
+            weights = torch.randn(1, p, generator=torch.Generator().manual_seed(0), dtype=dtype)
+            problem = SpanProblem(features, weights, radius=d**0.5, nuisance=True)
+            state = problem.state(problem.on_sphere(torch.randn(m, d, generator=torch.Generator().manual_seed(1), dtype=dtype)))
+            unknowns = (state.gradient, state.alpha, state.zeta)
+            V = torch.cat([block.V for block in features.blocks()])
+            left, right = torch.randn(m + 1, d, dtype=dtype), torch.randn(p, m + 1, dtype=dtype)
+
+            def plain(V: torch.Tensor = V, left: torch.Tensor = left, right: torch.Tensor = right) -> None:
+                V @ left.T
+                right.T @ V
+
+            ours = seconds(lambda problem=problem, state=state, unknowns=unknowns: problem.gauss_newton_product(state, unknowns))
+            gemm = seconds(plain)
+            name = str(dtype).removeprefix("torch.")
+            print(f"{p:8d} {d:6d} {m:5d} {name:>8} {ours * 1e3:11.2f} {gemm * 1e3:9.2f} {gemm / ours:6.0%}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""What every registered attack must keep, by being registered."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from pathlib import Path
+
+import pytest
+import torch
+
+from conftest import small_sphere, trained
+from exhume.attacks import ATTACKS, Progress, Resources, attack_named
+from exhume.errors import ExhumeError
+from exhume.release import Release
+from exhume.result import Reconstruction, Status, load_reconstruction, save_reconstruction
+
+QUICK = {"projection-gd": {"max_steps": 200}, "gauss-newton": {}}
+
+
+def attack(name: str) -> object:
+    return attack_named(name, **QUICK[name])
+
+
+@pytest.fixture(scope="module")
+def release() -> Release:
+    return trained(small_sphere(d=20, n=5), ratio=6)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_an_attack_is_a_frozen_record(name: str) -> None:
+    one = attack(name)
+    assert dataclasses.is_dataclass(one)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        one.rows = 3
+    with pytest.raises(TypeError, match="nonsense"):
+        attack_named(name, nonsense=1)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_same_seed_same_rows_and_progress_is_reported(name: str, release: Release) -> None:
+    seen: list[Progress] = []
+    first = attack(name).run(release, seed=1, watch=seen.append)
+    again = attack(name).run(release, seed=1)
+    assert torch.equal(first.rows, again.rows)
+    assert seen
+    assert all(b.passes >= a.passes for a, b in itertools.pairwise(seen))
+    assert seen[-1].loss == pytest.approx(first.curve.loss[-1])
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_an_interrupted_run_ends_in_the_same_rows(name: str, release: Release, tmp_path: Path) -> None:
+    whole = attack(name).run(release, seed=2)
+    resources = Resources(checkpoint=tmp_path / "run.ckpt")
+    stops = {"count": 0}
+
+    def stop(now: Progress) -> None:
+        stops["count"] += 1
+        if stops["count"] % 3 == 0:  # at the third report of every go
+            raise KeyboardInterrupt
+
+    for _ in range(200):
+        try:
+            resumed = attack(name).run(release, seed=2, watch=stop, resources=resources)
+            break
+        except KeyboardInterrupt:
+            assert resources.checkpoint is not None
+            assert resources.checkpoint.exists()
+    assert stops["count"] > 3
+    assert torch.equal(resumed.rows, whole.rows)
+    assert not resources.checkpoint.exists()
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_a_checkpoint_of_another_run_is_refused(name: str, release: Release, tmp_path: Path) -> None:
+    resources = Resources(checkpoint=tmp_path / "run.ckpt")
+
+    def stop(_: Progress) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        attack(name).run(release, seed=0, watch=stop, resources=resources)
+    with pytest.raises(ExhumeError, match="belongs to another run"):
+        attack(name).run(release, seed=1, resources=resources)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_results_survive_a_file(name: str, release: Release, tmp_path: Path) -> None:
+    guess = attack(name).run(release, seed=0)
+    save_reconstruction(guess, tmp_path / "guess.safetensors")
+    back = load_reconstruction(tmp_path / "guess.safetensors")
+    assert torch.equal(back.rows, guess.rows)
+    for field in dataclasses.fields(Reconstruction):
+        if field.name != "rows":
+            assert getattr(back, field.name) == getattr(guess, field.name)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("ratio", [0.5, 1.0])
+def test_too_few_equations_are_never_certified(name: str, ratio: float) -> None:
+    guess = attack(name).run(trained(small_sphere(d=20, n=8), ratio=ratio), seed=0)
+    assert guess.status in (Status.STALLED, Status.UNCERTIFIED)
+    assert guess.reason

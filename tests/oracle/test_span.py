@@ -1,0 +1,118 @@
+"""The block-wise span problem against dense algebra of a few lines, in float64."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from conftest import small_sphere, trained
+from exhume.attacks.certificate import row_errors
+from exhume.attacks.span import SpanProblem, State
+from exhume.features import RandomFeatures
+from exhume.linalg import blocks
+
+
+@pytest.fixture(params=["relu", "tanh", "cosine"])
+def setting(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> tuple[SpanProblem, State, torch.Tensor, torch.Tensor]:
+    monkeypatch.setattr(blocks, "_BLOCK_BYTES", 256 * 20 * 8)  # several blocks
+    data = small_sphere(d=20, n=5)
+    release = trained(data, ratio=7, activation=request.param)
+    features = RandomFeatures(release.features, dtype=torch.float64, keep_bytes=0)
+    problem = SpanProblem(features, release.weights, radius=20**0.5, nuisance=True)
+    X = problem.on_sphere(torch.randn(4, 20, generator=torch.Generator().manual_seed(1), dtype=torch.float64))
+    drawn = list(features.blocks())
+    V = torch.cat([b.V for b in drawn])
+    ones = torch.ones(len(V), 1, dtype=torch.float64)
+    even = ones if drawn[0].even is None else torch.cat([b.even for b in drawn])
+    odd = ones if drawn[0].odd is None else torch.cat([b.odd for b in drawn])
+    assert len(drawn) > 1
+    return problem, problem.state(X), V, torch.cat([even, odd * V], dim=1)
+
+
+def columns(state: State, N: torch.Tensor) -> torch.Tensor:
+    return torch.cat([state.Phi, N], dim=1)
+
+
+def test_state_is_the_least_squares_fit(setting: tuple) -> None:
+    problem, state, _, N = setting
+    fit = torch.linalg.lstsq(columns(state, N), problem.theta).solution
+    residual = problem.theta - columns(state, N) @ fit
+    torch.testing.assert_close(state.alpha, fit[: state.m], rtol=1e-8, atol=1e-12)
+    torch.testing.assert_close(state.residual, residual, rtol=1e-8, atol=1e-12)
+    assert state.loss == pytest.approx((residual.norm() / problem.theta.norm()).item() ** 2)
+
+
+def test_gradient_is_the_derivative_of_the_loss(setting: tuple) -> None:
+    problem, state, _, _ = setting
+    direction = torch.randn(state.X.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    h = 1e-6
+    energy = problem.energy
+    up, down = problem.state(state.X + h * direction), problem.state(state.X - h * direction)
+    numeric = energy * (up.loss - down.loss) / (2 * h)
+    assert -2 * (state.gradient * direction).sum().item() == pytest.approx(numeric, rel=1e-4)
+
+
+def jacobian(problem: SpanProblem, state: State, V: torch.Tensor, N: torch.Tensor) -> torch.Tensor:
+    blocks_of_rows = [state.alpha[i, 0] * state.slopes[:, i, None] * V for i in range(state.m)]
+    return torch.cat([*blocks_of_rows, state.Phi, N], dim=1)
+
+
+def test_gauss_newton_product_is_the_dense_one(setting: tuple) -> None:
+    problem, state, V, N = setting
+    J = jacobian(problem, state, V, N)
+    g = torch.Generator().manual_seed(3)
+    dX = torch.randn(state.X.shape, generator=g, dtype=torch.float64)
+    da, dz = torch.randn(state.m, 1, generator=g, dtype=torch.float64), torch.randn(N.shape[1], 1, generator=g, dtype=torch.float64)
+    dense = J.T @ (J @ torch.cat([dX.flatten(), da.flatten(), dz.flatten()]))
+    product = problem.gauss_newton_product(state, (dX, da, dz))
+    torch.testing.assert_close(torch.cat([part.flatten() for part in product]), dense, rtol=1e-9, atol=1e-9)
+
+
+def test_removal_cost_is_what_removal_costs(setting: tuple) -> None:
+    problem, state, _, _ = setting
+    costs = problem.removal_costs(state)
+    for i in range(state.m):
+        without = problem.state(state.X[[j for j in range(state.m) if j != i]])
+        assert without.loss - state.loss == pytest.approx(costs[i].item(), rel=1e-6)
+
+
+def test_elimination_agrees_with_refitting(setting: tuple) -> None:
+    problem, state, _, _ = setting
+    doubled = problem.state(torch.cat([state.X, problem.on_sphere(state.X[:1] + 1e-5)]))
+    kept = doubled.projector.supported(doubled.alpha, 1e-6 * problem.energy)
+    assert len(kept) == state.m
+    assert not {0, state.m} <= set(kept)  # of the two copies one is left
+
+
+def test_moment_product_is_the_dense_one(setting: tuple) -> None:
+    problem, _, V, N = setting
+    weighted = (problem.theta * N[:, :1])[:, 0]
+    M2 = problem.d * V.T @ (weighted[:, None] * V) - weighted.sum() * torch.eye(problem.d, dtype=torch.float64)
+    W = torch.randn(problem.d, 3, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    torch.testing.assert_close(problem.moment_product(problem.theta[:, 0], W), M2 @ W, rtol=1e-9, atol=1e-9)
+
+
+def test_growing_the_feature_set_gives_the_same_problem(setting: tuple) -> None:
+    problem, state, _, _ = setting
+    weights = problem.theta.T
+    grown = SpanProblem(problem.features, weights, radius=problem.radius, nuisance=True, count=256)
+    assert grown.p < problem.p
+    grown.extend(problem.p)
+    assert grown.state(state.X).loss == pytest.approx(state.loss, rel=1e-10)
+
+
+def test_error_bars_follow_noise_in_the_weights() -> None:
+    data = small_sphere(d=30, n=4)
+    release = trained(data, ratio=10)
+    noise = 1e-6 * release.weights.norm() / release.p**0.5
+    noisy = release.weights + noise * torch.randn(release.weights.shape, generator=torch.Generator().manual_seed(0))
+    features = RandomFeatures(release.features, dtype=torch.float64, keep_bytes=1 << 30)
+    problem = SpanProblem(features, noisy, radius=30**0.5, nuisance=True)
+    state = problem.state(data.rows)
+    for _ in range(4):
+        state = problem.state(problem.step(state, damping=1e-12, cg_steps=60, cg_tolerance=1e-9))
+    errors = (state.X - data.rows).norm(dim=1) / data.rows.norm(dim=1)
+    ratio = errors / torch.tensor(row_errors(problem, state))
+    assert 0.4 < ratio.median() < 2.5
