@@ -36,6 +36,16 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def require_writable(path: Path) -> None:
+    """Raise unless a file could be written at `path`: asked before a long run, not after it."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".exhume-"):
+            pass
+    except OSError as error:
+        raise ExhumeError(f"cannot write {path}: {error.strerror}. Choose a folder that you may write to.") from None
+
+
 def write_text(path: Path, text: str) -> None:
     """Write `text` to `path`, whole or not at all."""
     write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))  # type: ignore[arg-type]

@@ -111,8 +111,6 @@ def test_interrupted_run_goes_on_to_the_same_answer(tmp_path: Path) -> None:
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(arguments: list[str], message: str, tmp_path: Path) -> None:
-    if arguments[0] == "demo":
-        pytest.importorskip("matplotlib")
     done = exhume(*arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert message in done.stderr

@@ -78,12 +78,15 @@ def test_removal_cost_is_what_removal_costs(setting: tuple) -> None:
         assert without.loss - state.loss == pytest.approx(costs[i].item(), rel=1e-6)
 
 
-def test_elimination_agrees_with_refitting(setting: tuple) -> None:
+def test_elimination_spends_its_budget_and_no_more(setting: tuple) -> None:
     problem, state, _, _ = setting
-    doubled = problem.state(torch.cat([state.X, problem.on_sphere(state.X[:1] + 1e-5)]))
-    kept = doubled.projector.supported(doubled.alpha, 1e-6 * problem.energy)
-    assert len(kept) == state.m
-    assert not {0, state.m} <= set(kept)  # of the two copies one is left
+    budget = 0.5 * problem.removal_costs(state).sum().item()
+    kept = state.projector.supported(state.alpha, budget * problem.energy)
+    assert 0 < len(kept) < state.m
+    lean = problem.state(state.X[kept])
+    spent = lean.loss - state.loss
+    assert spent <= budget * (1 + 1e-9)
+    assert len(kept) == 1 or spent + problem.removal_costs(lean).min() > budget
 
 
 def test_moment_product_is_the_dense_one(setting: tuple) -> None:

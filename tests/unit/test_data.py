@@ -42,10 +42,10 @@ def test_sphere_has_the_papers_norm_and_labels() -> None:
 
 
 def test_raw_values_come_back() -> None:
-    from sklearn.datasets import load_breast_cancer
+    from sklearn.datasets import load_diabetes
 
-    data = load(DataRequest("breast-cancer", n=20))
-    np.testing.assert_allclose(data.raw(data.rows).numpy(), load_breast_cancer().data[:20], rtol=1e-12)
+    data = load(DataRequest("diabetes", n=20))
+    np.testing.assert_allclose(data.raw(data.rows).numpy(), load_diabetes(scaled=False).data[:20], rtol=1e-12)
 
 
 # CIFAR-10 in its original formats, made here in small.

@@ -28,7 +28,7 @@ _FIRST_DAMPING, _MAX_DAMPING, _MIN_DAMPING = 0.1, 1e6, 1e-9
 _MAX_START = 24
 # Below this loss the basin is found: inner solves get longer, and a gain of less than tenfold per `patience` steps is slow:
 # superfluous rows then make the problem degenerate.
-_NEAR, _NEAR_CG, _SLOW = 1e-6, 4, 0.1
+_NEAR, _NEAR_CG, _SLOW = 1e-6, 2, 0.1
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,8 @@ def fresh_rows(problem: SpanProblem, vector: torch.Tensor, count: int, *, seed: 
             rows = mixed if mix else torch.cat([rows, mixed[: count - rows.shape[0]]])
     rows = rows.to(problem.device, problem.dtype)
     scale = problem.radius if problem.radius is not None else problem.d**0.5
-    return rows * (scale / rows.norm(dim=1, keepdim=True))
+    # Contiguous, as a checkpoint restores them: another layout would round differently.
+    return (rows * (scale / rows.norm(dim=1, keepdim=True))).contiguous()
 
 
 def has_moment_start(problem: SpanProblem) -> bool:

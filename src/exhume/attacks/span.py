@@ -183,7 +183,7 @@ class SpanProblem:
         if state.zeta is not None:
             right = (*right, torch.zeros_like(state.zeta))
         move, _ = conjugate_gradients(product, right, precondition, steps=cg_steps, tolerance=cg_tolerance)
-        return self.on_sphere(state.X + move[0])
+        return self.on_sphere(state.X + move[0]).contiguous()
 
     def gauss_newton_product(self, state: State, unknowns: Group) -> Group:
         """J^T J (dX, dalpha, dzeta) with J = [slopes o V dX^T alpha, Phi, N]: one sweep over V, two GEMMs per block."""

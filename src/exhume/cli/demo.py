@@ -25,9 +25,11 @@ def command(**options: Any) -> None:
     Handwritten digits come back as pictures, breast-cancer patients as table rows. No download, under a minute.
     """
     from exhume.data import DataRequest
+    from exhume.files import require_writable
     from exhume.lab import Cell, run_trial
     from exhume.report import Recorder, Story, write_page
 
+    require_writable(options["out"] / "index.html")
     resources = common.resources_from("2GB", "auto", options["threads"], None)
     quiet = options["quiet"] or options["as_json"]
     cells = [

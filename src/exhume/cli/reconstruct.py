@@ -28,12 +28,14 @@ def command(**options: Any) -> None:
     exhume reconstruct release.safetensors --checkpoint run.ckpt
     """
     from exhume.errors import ExhumeError
+    from exhume.files import require_writable
     from exhume.linalg.blocks import peak_rss_mb
     from exhume.release import load_release
     from exhume.result import save_reconstruction
 
     if options["out"].exists() and not options["overwrite"]:
         raise ExhumeError(f"{options['out']} exists. Give another --out or --overwrite.")
+    require_writable(options["out"])
     release = load_release(options["release"])
     resources = common.resources_from(options["memory"], options["device"], options["threads"], options["checkpoint"])
     attack = common.attack_from(options["attack"], options["rows"], options["starts"], options["max_steps"], options["step_size"])

@@ -33,6 +33,7 @@ def command(**options: Any) -> None:
     from exhume.cli.cell import cell_from
     from exhume.data import load, save_dataset
     from exhume.errors import ExhumeError
+    from exhume.files import require_writable
     from exhume.lab.trial import victim_of
     from exhume.release import save_release
     from exhume.victims import train_random_features
@@ -40,6 +41,7 @@ def command(**options: Any) -> None:
     for path in (options["release"], options["truth"]):
         if path.exists() and not options["overwrite"]:
             raise ExhumeError(f"{path} exists. Give another path or --overwrite.")
+        require_writable(path)
     resources = common.resources_from(options["memory"], options["device"], options["threads"], None)
     cell = cell_from(options)
     dataset = load(cell.data)

@@ -30,8 +30,11 @@ def command(**options: Any) -> None:
     exhume trial --data cifar10 --data-dir cifar-10-python.tar.gz --n 10
     """
     from exhume.cli.cell import cell_from
+    from exhume.files import require_writable
     from exhume.lab import run_trial
 
+    if options["out"] is not None:
+        require_writable(options["out"] / "index.html")
     resources = common.resources_from(options["memory"], options["device"], options["threads"], options["checkpoint"])
     cell = cell_from(options)
     with common.progress(quiet=options["quiet"] or options["as_json"]) as watch:

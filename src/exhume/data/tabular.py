@@ -19,11 +19,19 @@ def _signs(condition: np.ndarray) -> np.ndarray:
     return np.where(condition, 1.0, -1.0)
 
 
+def _in_turn(classes: np.ndarray) -> np.ndarray:
+    """Indices with one sample of each class after another, so that every n has them all."""
+    rank = np.empty(len(classes), dtype=int)
+    for c in np.unique(classes):
+        rank[classes == c] = np.arange((classes == c).sum())
+    return np.lexsort((classes, rank))
+
+
 def breast_cancer(*, n: int) -> Dataset:
-    """Thirty measurements per patient, label +1 for benign and -1 for malignant."""
+    """Thirty measurements per patient, diagnoses taken in turn; label +1 for benign and -1 for malignant."""
     bunch = datasets.load_breast_cancer()
-    take = _first("breast-cancer", len(bunch.data), n)
-    return _table("breast-cancer", bunch, take, _signs(bunch.target == 1), label_size=1.0)
+    _first("breast-cancer", len(bunch.data), n)
+    return _table("breast-cancer", bunch, _in_turn(bunch.target)[:n], _signs(bunch.target == 1), label_size=1.0)
 
 
 def diabetes(*, n: int) -> Dataset:
@@ -39,9 +47,7 @@ def wine(*, n: int) -> Dataset:
     """Thirteen analyses per wine, cultivars taken in turn; label +1 for the first cultivar and -1 for the others."""
     bunch = datasets.load_wine()
     _first("wine", len(bunch.data), n)
-    rank = np.concatenate([np.arange((bunch.target == c).sum()) for c in range(3)])
-    take = np.argsort(rank, kind="stable")[:n]
-    return _table("wine", bunch, take, _signs(bunch.target == 0), label_size=1.0)
+    return _table("wine", bunch, _in_turn(bunch.target)[:n], _signs(bunch.target == 0), label_size=1.0)
 
 
 def _table(name: str, bunch: object, take: slice | np.ndarray, labels: np.ndarray, *, label_size: float | None) -> Dataset:

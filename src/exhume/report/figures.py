@@ -18,7 +18,7 @@ from exhume.score.match import match
 
 matplotlib.rcParams.update({"svg.fonttype": "path", "svg.hashsalt": "exhume", "font.size": 10})
 INK, RED, BLUE, GREY = "#1b1f24", "#c0392b", "#1f5fa8", "#8a9099"
-_FRAMES_SHOWN = 6
+_PATCH = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 1.5}  # behind text that may cross a line
 _PAIRS_PER_LINE = 10
 
 
@@ -86,7 +86,7 @@ def law_axis(p: int, d: int, n: int) -> str:
     axes.plot([p], [0.3], "v", ms=12, color=RED)
     left = p > (low * high) ** 0.5  # keep the label inside the axes
     at, side = (p / 1.15, "right") if left else (p * 1.15, "left")
-    axes.text(at, 0.3, f"this model: p = {p}", va="center", ha=side, color=RED, fontweight="bold")
+    axes.text(at, 0.3, f"this model: p = {p}", va="center", ha=side, color=RED, fontweight="bold", bbox=_PATCH)
     for start, stop, text in (
         (low, n, "underfits"),
         (n, d * n, "memorises labels"),
