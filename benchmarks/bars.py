@@ -68,7 +68,8 @@ def main() -> None:
                 continue
             options = [*options, "--data-dir", str(given.data_dir)]
         rows = kept[name] = [trial(options, seed) for seed in range(given.seeds)]
-        good = sum(row[figure] <= bar for row in rows)
+        # Below the threshold the bar is honesty: no certificate.
+        good = sum(row[figure] <= bar if bar < float("inf") else not row["certified"] for row in rows)
         right = sum(row["n_found"] == row["n_true"] for row in rows)
         certified = sum(row["certified"] for row in rows)
         seconds = [row["seconds"] for row in rows]

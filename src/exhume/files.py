@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import struct
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from exhume.errors import ExhumeError
 
@@ -49,11 +47,6 @@ def require_writable(path: Path) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write `text` to `path`, whole or not at all."""
     write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))  # type: ignore[arg-type]
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write `value` as indented JSON to `path`, whole or not at all."""
-    write_text(path, json.dumps(value, indent=2) + "\n")
 
 
 def require_file(path: Path, what: str) -> None:

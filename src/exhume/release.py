@@ -16,6 +16,7 @@ from exhume.errors import ExhumeError
 from exhume.files import check_safetensors, write_atomically
 
 _FORMAT = "exhume-release-1"
+_LARGEST = 1e15
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,12 @@ class Facts:
     input_norm: float | None = None  # common norm of all inputs
     label_size: float | None = None  # |y|, where every label has the same size (1.0 for labels -1/+1)
     ridge: float | None = 0.0  # the lambda of training
-    input_shape: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("n", "input_norm", "label_size"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ExhumeError(f"the release's fact {name!r} must be positive, got {value}.")
 
 
 @dataclass(frozen=True)
@@ -58,8 +64,12 @@ class Release:
             raise ExhumeError(f"weights must have shape (k, {spec.count}) for {spec.count} features, got {tuple(w.shape)}.")
         if not torch.isfinite(w).all():
             raise ExhumeError("weights contain NaN or infinity. Train the model again with finite data.")
-        if not w.any():
-            raise ExhumeError("all weights are zero: the model has learned nothing that could be rebuilt.")
+        if float(w.abs().max()) > _LARGEST:
+            raise ExhumeError(
+                f"weights reach {float(w.abs().max()):.1e}, beyond {_LARGEST:g}: squares would overflow. Rescale them."
+            )
+        if not float(w.abs().max()) > 1 / _LARGEST:
+            raise ExhumeError("all weights are zero (or nearly): the model has learned nothing that could be rebuilt.")
 
     @property
     def p(self) -> int:

@@ -24,7 +24,6 @@ class Status(Enum):
     CERTIFIED = "converged and certified"
     UNCERTIFIED = "converged, not certified"
     STALLED = "stalled"
-    INTERRUPTED = "interrupted"
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,8 @@ class Certificate:
     floor: float  # the loss that rounding alone leaves in this dtype
     row_errors: tuple[float, ...] = ()  # standard error of each row, relative to its norm
     weakest_row: float = 0.0  # smallest loss that removing a row would cost
-    strongest_spare: float | None = None  # largest such loss among rows that were dropped as superfluous
+    strongest_spare: float | None = None  # largest such loss among random rows added on top
+    separation: float = 0.0  # 0 when two rows are not distinguished by any feature
 
     @property
     def margin(self) -> float:
@@ -71,7 +71,7 @@ class Reconstruction:
     passes: int  # GEMMs over all of V, one side each
     seconds: float
     curve: Curve = field(default_factory=Curve)
-    removal_costs: tuple[float, ...] = ()  # before pruning, descending: the cliff in it is n
+    removal_costs: tuple[float, ...] = ()  # of the rows and of spare ones added on top, descending: the cliff is n
     signs_resolved: bool = False
     scale: str = "unknown"  # "known norm", "from labels", "fitted" or "unknown"
     notes: tuple[str, ...] = ()
@@ -85,10 +85,6 @@ class Reconstruction:
     def certified(self) -> bool:
         """Whether the rows are training data beyond doubt."""
         return self.status is Status.CERTIFIED
-
-    def with_note(self, note: str) -> Reconstruction:
-        """The same result with one more remark."""
-        return replace(self, notes=(*self.notes, note))
 
 
 def save_reconstruction(guess: Reconstruction, path: Path) -> None:
@@ -108,7 +104,7 @@ def load_reconstruction(path: Path) -> Reconstruction:
         values["certificate"] = Certificate(**_tuples(values["certificate"]))
         values["curve"] = Curve(**_tuples(values["curve"]))
         return Reconstruction(rows=tensors["rows"], **_tuples(values))
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise ExhumeError(f"reconstruction {path} lacks or misspells {error}. Write it again with `exhume reconstruct`.") from None
 
 

@@ -134,7 +134,7 @@ def test_own_rows_come_back(tmp_path: Path) -> None:
     done = exhume("trial", *arguments, cwd=tmp_path)
     row = json.loads(done.stdout)
     assert row["covered"] == 8
-    assert "<table" in Path(row["page"]).read_text() if Path(row["page"]).is_absolute() else (tmp_path / row["page"]).exists()
+    assert "<table" in (tmp_path / row["page"]).read_text()
 
 
 def test_law_activation_and_data_speak_json() -> None:

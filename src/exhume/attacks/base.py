@@ -69,6 +69,12 @@ class Attack(Protocol):
         ...
 
 
+def check_rows(rows: int | None, release: Release) -> None:
+    """A claimed number of rows must be possible: their features must be independent."""
+    if rows is not None and not 1 <= rows <= release.p:
+        raise ExhumeError(f"rows must be at least 1 and at most p = {release.p}, got {rows}.")
+
+
 class Clock:
     """Seconds of work, counted on across a resume."""
 
@@ -83,10 +89,10 @@ class Clock:
 
 def estimate_eta(losses: tuple[float, ...], seconds: tuple[float, ...], target: float) -> float | None:
     """Seconds until the loss reaches `target` at the pace of the last steps, in orders of magnitude per second."""
-    if len(losses) < 3:
+    if len(losses) < 3 or min(losses) <= 0:
         return None
     back = min(_ETA_WINDOW, len(losses) - 1)
-    gained = math.log(losses[-1 - back] / losses[-1]) if losses[-1] > 0 else 0.0
+    gained = math.log(losses[-1 - back] / losses[-1])
     spent = seconds[-1] - seconds[-1 - back]
     if gained <= 1e-3 or spent <= 0:
         return None
@@ -108,6 +114,8 @@ class Checkpoint:
         if self._path is None or not self._path.exists():
             return None
         tensors, header = read_tensors(self._path, "checkpoint", _FORMAT)
+        if not all(torch.isfinite(tensor).all() for tensor in tensors.values()) or {"run", "values"} - header.keys():
+            raise ExhumeError(f"checkpoint {self._path} is damaged. Delete it and run again.")
         if header["run"] != json.loads(json.dumps(self._run)):
             raise ExhumeError(
                 f"checkpoint {self._path} belongs to another run (other release, attack settings or seed). "

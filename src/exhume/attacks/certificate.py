@@ -14,10 +14,12 @@ from exhume.result import Certificate, Status
 # Equations per unknown that a certificate demands: at one or below, some rows always fit.
 MARGIN = 1.1
 _PROBES = 3
+# Two rows whose slopes agree on every feature give 0 up to rounding.
+_SEPARATE = 1e-9
 
 
 def cliff(problem: SpanProblem, state: State, seed: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Removal costs of the rows found, and of spare rows added on top: the drop between the two says that n is complete."""
+    """Removal costs of the rows found, and of spare rows added on top: each row found matters, a further one does not."""
     spare = streams.random_directions(_PROBES, problem.d, seed=seed, purpose="probes").to(state.X)
     scale = problem.radius if problem.radius is not None else math.sqrt(problem.d)
     probed = problem.state(torch.cat([state.X, spare * scale]))
@@ -42,23 +44,40 @@ def unknowns(problem: SpanProblem, state: State) -> int:
     return state.m * per_row
 
 
+def equations(problem: SpanProblem, state: State) -> int:
+    """Features that say something times independent outputs: one that is off for every row gives an inequality only."""
+    informative = int((state.slopes != 0).any(1).sum())
+    spectrum = torch.linalg.eigvalsh((problem.theta.T @ problem.theta).double())
+    return informative * int((spectrum > torch.finfo(problem.dtype).eps * spectrum[-1]).sum())
+
+
+def separation(state: State) -> float:
+    """Smallest eigenvalue of the slopes' correlations: 0 when two rows lie in one linear cell, where a split row fits as well."""
+    slopes = state.slopes.double()
+    slopes = slopes / slopes.norm(dim=0, keepdim=True).clamp(min=1e-300)
+    return float(torch.linalg.eigvalsh(slopes.T @ slopes)[0])
+
+
 def certify(problem: SpanProblem, state: State, *, costs: tuple[float, ...], spare: tuple[float, ...]) -> Certificate:
     """The certificate of a final state on all features."""
     return Certificate(
-        equations=problem.p * problem.k,
+        equations=equations(problem, state),
         unknowns=unknowns(problem, state),
         loss=state.loss,
         floor=precision(problem.dtype).certified,
         row_errors=row_errors(problem, state),
         weakest_row=min(costs),
         strongest_spare=max(spare, default=None),
+        separation=separation(state),
     )
 
 
-def judge(proof: Certificate, *, d: int, converged: bool) -> tuple[Status, str]:
+def judge(proof: Certificate, *, converged: bool) -> tuple[Status, str]:
     """Status and one sentence of why."""
     count = f"{proof.equations} equations for {proof.unknowns} unknowns"
     enough = proof.margin >= MARGIN
+    if proof.loss <= proof.floor and enough and proof.separation < _SEPARATE:
+        return Status.UNCERTIFIED, "two rows lie in one linear cell of the features, where one sample split in two fits as well"
     if proof.loss <= proof.floor and enough:
         return Status.CERTIFIED, f"the loss is at the rounding floor with {count}: a chance fit is impossible"
     if proof.loss <= proof.floor:
@@ -66,7 +85,7 @@ def judge(proof: Certificate, *, d: int, converged: bool) -> tuple[Status, str]:
             Status.UNCERTIFIED,
             f"the loss is zero but {count} would fit anything: more parameters than d*n are needed",
         )
-    if not converged and proof.equations < 2 * d * max(1, proof.unknowns // max(1, d)) * MARGIN:
+    if not converged and proof.margin < 2 * MARGIN:
         return Status.STALLED, (
             f"the loss stays at {proof.loss:.1e} with as many rows as {proof.equations} equations can pin down: "
             "p is probably not above d*n"

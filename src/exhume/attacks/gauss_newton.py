@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from exhume.attacks import certificate, search, signs
-from exhume.attacks.base import Checkpoint, Clock, Progress, Resources, Watch, estimate_eta, ignore
+from exhume.attacks.base import Checkpoint, Clock, Progress, Resources, Watch, check_rows, estimate_eta, ignore
 from exhume.attacks.scale import resolve_scale
 from exhume.attacks.search import Plan, Search
 from exhume.attacks.span import SpanProblem, State
@@ -65,15 +65,13 @@ class _Run:
     """One attack on one release: which features carry the search, what has been found, what it cost."""
 
     def __init__(self, attack: GaussNewton, release: Release, seed: int, watch: Watch, resources: Resources) -> None:
-        if attack.rows is not None and attack.rows < 1:
-            raise ExhumeError(f"rows must be at least 1, got {attack.rows}.")
         self.attack, self.release, self.seed, self.watch = attack, release, seed, watch
         self.resources = resources
         self.known_n = attack.rows if attack.rows is not None else release.facts.n
-        # V may take what the states of as many rows as could matter leave of the budget, at least half of it.
-        reserve = _state_bytes(release, release.p, max(8, release.p // (2 * release.d)))
-        keep = max(resources.memory // 2, resources.memory - reserve)
-        self.features = RandomFeatures(release.features, dtype=release.weights.dtype, device=resources.device, keep_bytes=keep)
+        check_rows(self.known_n, release)
+        # V may take half of the budget; features and slopes of the rows share the other half.
+        self.keep = resources.memory // 2
+        self.features = RandomFeatures(release.features, dtype=release.weights.dtype, device=resources.device, keep_bytes=self.keep)
         homogeneous = self.features.activation.homogeneous
         norm = release.facts.input_norm
         # Homogeneous features span the same line at every norm: any radius will do until the scale is resolved.
@@ -93,10 +91,10 @@ class _Run:
     def _check_budget(self, count: int, rows: int) -> None:
         """States must fit the budget; V takes what is left of it."""
         states = _state_bytes(self.release, count, rows)
-        if states > self.resources.memory:
+        if states > self.resources.memory - self.keep:
             raise ExhumeError(
                 f"a memory budget of {self.resources.memory / 1e6:.0f} MB is too small: {rows} rows on {count} features need "
-                f"{states / 1e6:.0f} MB. Raise --memory."
+                f"{states / 1e6:.0f} MB besides V's share of {self.keep / 1e6:.0f} MB. Raise --memory."
             )
 
     def search(self) -> tuple[SpanProblem, Search, State]:
@@ -106,10 +104,11 @@ class _Run:
             whole = self._problem(nuisance=False)
             visible = search.visible_rows(whole, self.seed)
             self.spent += whole.passes
-            first = self.known_n or max(2, math.ceil(_HEADROOM * visible))
-            problem = self._problem(self._features_for(first))
+            first = max(2, math.ceil(_HEADROOM * visible))
+            problem = self._problem(self._features_for(self.known_n or first))
             first = min(first, search.row_limit(problem, self.known_n))
-            now = search.begin(problem, rows=first, seed=self.seed)
+            # With n claimed, the first attempt takes all rows at once, which is fastest; later ones grow from below.
+            now = search.begin(problem, rows=self.known_n or first, seed=self.seed)
         else:
             tensors, values = resumed
             first = values["first"]
@@ -121,14 +120,14 @@ class _Run:
         plan = self.attack.plan()
         try:
             while now.stage in ("grow", "prune"):
-                limit = search.row_limit(problem, self.known_n)
-                now, state = search.advance(problem, state, now, plan, limit=limit, first_rows=first, seed=self.seed)
-                needed = self._features_for(state.m)
+                needed = self._features_for(now.X.shape[0])
+                self._check_budget(max(needed, problem.p), now.X.shape[0])
                 if needed > problem.p:
-                    self._check_budget(needed, state.m)
                     problem.extend(needed)
                     state = problem.state(now.X)
                     now = replace(now, losses=())
+                limit = search.row_limit(problem, self.known_n)
+                now, state = search.advance(problem, state, now, plan, limit=limit, first_rows=first, seed=self.seed)
                 self._report(problem, now, state)
                 self._save(problem, now, first)
         except KeyboardInterrupt:
@@ -167,13 +166,14 @@ class _Run:
         if note:
             self.notes.append(note)
         exact = self._problem(problem.p, nuisance=False)
-        last = self._polish(exact, X)
-        if exact.p < self.release.p:
+        open_signs = not resolved and problem.features.activation.parity == "linear-odd"
+        last = exact.state(X) if open_signs else self._polish(exact, X)  # a polish would bend rows of the wrong sign
+        if exact.p < self.release.p and not open_signs:
             last = self._verify(exact, last)
         passes, seconds = self.spent + problem.passes + exact.passes, self.clock.seconds
         rows, scale = resolve_scale(exact, last, self.release.facts)
         proof = certificate.certify(exact, last, costs=costs, spare=spare)
-        status, reason = certificate.judge(proof, d=self.release.d, converged=now.stage == "done")
+        status, reason = certificate.judge(proof, converged=now.stage == "done")
         if status is not Status.STALLED and not resolved and problem.features.activation.parity in ("even", "odd"):
             self.notes.append(f"{problem.features.activation.name} hides the sign: each row is known up to its sign")
         self.checkpoint.clear()

@@ -9,10 +9,9 @@ from typing import Any
 import torch
 
 from exhume.attacks import certificate
-from exhume.attacks.base import Checkpoint, Clock, Progress, Resources, Watch, estimate_eta, ignore
+from exhume.attacks.base import Checkpoint, Clock, Progress, Resources, Watch, check_rows, estimate_eta, ignore
 from exhume.attacks.search import visible_rows
 from exhume.attacks.span import SpanProblem, State
-from exhume.errors import ExhumeError
 from exhume.features import RandomFeatures
 from exhume.linalg import streams
 from exhume.release import Release
@@ -42,13 +41,12 @@ class ProjectionGD:
 
     def run(self, release: Release, *, seed: int = 0, watch: Watch = ignore, resources: Resources = Resources()) -> Reconstruction:
         """Rebuild the training rows from the release alone."""
-        if self.rows is not None and self.rows < 1:
-            raise ExhumeError(f"rows must be at least 1, got {self.rows}.")
         dtype, radius = release.weights.dtype, math.sqrt(release.d)
         features = RandomFeatures(release.features, dtype=dtype, device=resources.device, keep_bytes=resources.memory // 2)
         problem = SpanProblem(features, release.weights, radius=radius, nuisance=False, leak=self.leak)
         notes: tuple[str, ...] = ()
-        n = self.rows or release.facts.n
+        n = self.rows if self.rows is not None else release.facts.n
+        check_rows(n, release)
         if n is None:
             n = max(1, visible_rows(problem, seed))
             notes = (f"this attack cannot find n: it ran with the {n} rows that stand out in the weights' second moment",)
@@ -62,7 +60,7 @@ class ProjectionGD:
         state, course = self._descend(problem, course, keeper, watch)
         costs = tuple(problem.removal_costs(state).tolist())
         proof = certificate.certify(problem, state, costs=costs, spare=())
-        status, reason = certificate.judge(proof, d=release.d, converged=state.loss <= self.tolerance)
+        status, reason = certificate.judge(proof, converged=state.loss <= self.tolerance)
         if status is Status.STALLED and state.loss <= self.tolerance:
             status = Status.UNCERTIFIED
             reason = f"the loss reached the paper's tolerance of {self.tolerance:g}, which is above the rounding floor"

@@ -17,7 +17,8 @@ def resolve_scale(problem: SpanProblem, state: State, facts: Facts) -> tuple[tor
     if facts.label_size is None or facts.ridge is None or problem.k != 1:
         return state.X, "unknown"
     output = (state.Phi.double().T @ problem.theta.double())[:, 0]  # f(u_i) at the working radius
-    size = _stretch(output.abs(), facts.label_size, facts.ridge * state.m * (state.alpha[:, 0] * output.sign()))
+    n = facts.n if facts.n is not None else state.m
+    size = _stretch(output.abs(), facts.label_size, facts.ridge * n * (state.alpha[:, 0] * output.sign()))
     if not bool((size > 0).all() and torch.isfinite(size).all()):
         return state.X, "unknown"
     return state.X * size[:, None].to(state.X), "from labels"
@@ -28,5 +29,5 @@ def _stretch(output: torch.Tensor, label: float, pull: torch.Tensor) -> torch.Te
 
     Without ridge c = |y| / |f|.
     """
-    discriminant = (label**2 - 4 * output * pull).clamp(min=0)
+    discriminant = label**2 - 4 * output * pull  # negative (then NaN) where no length fits
     return (label + discriminant.sqrt()) / (2 * output)

@@ -23,8 +23,8 @@ def resolve_signs(problem: SpanProblem, state: State) -> tuple[bool, torch.Tenso
     parity = problem.features.activation.parity
     if parity != "linear-odd":
         return parity == "mixed", state.X, ""
-    if state.zeta is None:
-        return False, state.X, ""
+    if state.zeta is None or state.loss > precision(problem.dtype).certified:
+        return False, state.X, ""  # a search that failed has no signs to resolve
     columns = -2 * problem.features.activation.odd_slope * torch.einsum("mk,md->dkm", state.alpha, state.X.double())
     A = columns.reshape(problem.d * problem.k, state.m).cpu().numpy()
     flips = solve_binary(A, state.zeta[1:].reshape(-1).cpu().numpy(), seconds=_SECONDS)

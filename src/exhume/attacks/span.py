@@ -66,6 +66,7 @@ class SpanProblem:
         self.nuisance = nuisance
         self.leak = leak  # slope that stands in for an exactly flat activation
         self.passes = 0
+        self._buffer = torch.empty(0, dtype=self.dtype, device=self.device)
         self._jitter = precision(self.dtype).jitter
         q = self.d + 1
         self._nuisance_gram = GramSum(q, dtype=self.dtype, device=self.device) if nuisance else None
@@ -182,7 +183,7 @@ class SpanProblem:
         right: Group = (self.tangent(state.X, state.gradient), torch.zeros_like(state.alpha))
         if state.zeta is not None:
             right = (*right, torch.zeros_like(state.zeta))
-        move, _ = conjugate_gradients(product, right, precondition, steps=cg_steps, tolerance=cg_tolerance)
+        move = conjugate_gradients(product, right, precondition, steps=cg_steps, tolerance=cg_tolerance)
         return self.on_sphere(state.X + move[0]).contiguous()
 
     def gauss_newton_product(self, state: State, unknowns: Group) -> Group:
@@ -197,22 +198,31 @@ class SpanProblem:
         out_first = torch.zeros(1, k, dtype=torch.float64, device=self.device)
         for block in self.blocks():
             slopes, Phi = state.slopes[block.rows], state.Phi[block.rows]
-            T = block.V @ left.T  # (b, m [+ k])
+            T = torch.mm(block.V, left.T, out=self._scratch(block.V.shape[0], left.shape[0]))  # (b, m [+ k])
             rows = T[:, :m]
             U = rows.mul_(slopes) @ alpha  # (b, k)
             U.addmm_(Phi, da)
             if dz is not None:
                 U += _weigh(T[:, m:], block.odd)
-                U += _even(block, self.dtype) @ dz[:1]
+                U += dz[:1] if block.even is None else block.even @ dz[:1]
                 T[:, m:] = _weigh(U, block.odd)
-                out_first += _even(block, self.dtype).T @ U
-            torch.mul(U @ alpha.T, slopes, out=rows)
+                out_first += _weigh(U, block.even).sum(0, keepdim=True)
+            # With one output alpha multiplies rows of the result, which are far fewer than rows of the block.
+            torch.mul(slopes, U if k == 1 else U @ alpha.T, out=rows)
             out_rows.addmm_(T.T, block.V)
             out_a += Phi.T @ U
         self.passes += 2
+        if k == 1:
+            out_rows[:m] *= alpha
         if dz is None:
             return out_rows, out_a
         return out_rows[:m], out_a, torch.cat([out_first, out_rows[m:].T.double()])
+
+    def _scratch(self, rows: int, columns: int) -> torch.Tensor:
+        """One buffer for all blocks: fresh memory would be paged in anew for each of them."""
+        if self._buffer.numel() < rows * columns:
+            self._buffer = torch.empty(rows * columns, dtype=self.dtype, device=self.device)
+        return self._buffer[: rows * columns].view(rows, columns)
 
     def moment_product(self, vector: torch.Tensor, directions: torch.Tensor) -> torch.Tensor:
         """M2 W = sum_k r_k e_k (d v_k v_k^T - I) W, whose outliers are the samples not yet found; vector (p,), W (d, c)."""

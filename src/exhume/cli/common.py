@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib
 import json
 import math
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +21,7 @@ from exhume.errors import ExhumeError
 if TYPE_CHECKING:
     from exhume.attacks import Progress, Resources, Watch
 
+_LOG_EVERY = 10.0  # seconds
 _COMMANDS = ("demo", "trial", "train", "reconstruct", "score", "law", "activation", "data")
 
 
@@ -55,12 +58,18 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
         except ExhumeError as error:
             click.echo(f"exhume: {error}", err=True)
             sys.exit(2)
-        except MemoryError:
-            click.echo("exhume: out of memory. Lower --memory, --n or --ratio.", err=True)
+        except ArithmeticError as error:
+            click.echo(f"exhume: the numbers overflowed ({error}). Check --step-size and the data's scale.", err=True)
+            sys.exit(2)
+        except (MemoryError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and "memory" not in str(error):
+                raise
+            click.echo("exhume: out of memory. Lower --memory, --n, --d or --ratio.", err=True)
             sys.exit(2)
         except KeyboardInterrupt:
             path = kwargs.get("checkpoint")
-            hint = f" The same command goes on from {path}." if path else " With --checkpoint FILE a run can go on."
+            offer = " With --checkpoint FILE a run can go on." if "checkpoint" in kwargs else ""
+            hint = f" The same command goes on from {path}." if path else offer
             click.echo(f"exhume: interrupted.{hint}", err=True)
             sys.exit(130)
 
@@ -112,7 +121,7 @@ attack_options = options(
 
 resource_options = options(
     click.option("--memory", default="4GB", show_default=True, help="Memory for V, features and slopes."),
-    click.option("--device", default="auto", show_default=True, help="cpu, cuda, mps, or auto."),
+    click.option("--device", default="auto", show_default=True, help="cpu, cuda, or auto."),
     click.option("--threads", type=int, help="CPU threads (default: all)."),
     click.option("--checkpoint", type=click.Path(path_type=Path), help="Keep progress here; an existing one is resumed."),
     click.option("--quiet", is_flag=True, help="No progress."),
@@ -133,21 +142,22 @@ def resources_from(memory: str, device: str, threads: int | None, checkpoint: Pa
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:
+        torch.ones(1, device=device, dtype=torch.float64).item()  # small sums are float64
+    except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
         raise ExhumeError(f"device {device!r} cannot be used here ({str(error).splitlines()[0]}). Try --device cpu.") from None
     return Resources(device=device, memory=parse_bytes(memory), checkpoint=checkpoint)
 
 
 def attack_from(name: str, rows: int | None, starts: int | None, max_steps: int | None, step_size: float | None) -> Any:
     """The attack that the options describe; a setting of another attack is an error."""
-    from exhume.attacks import attack_named
+    from exhume.attacks import ATTACKS, attack_named
 
     given = {"rows": rows, "starts": starts, "max_steps": max_steps, "step_size": step_size}
     try:
         return attack_named(name, **given)
     except TypeError:
-        wrong = [f"--{k.replace('_', '-')}" for k in ("starts", "max_steps", "step_size") if given[k] is not None]
+        takes = {f.name for f in dataclasses.fields(ATTACKS[name])}
+        wrong = [f"--{k.replace('_', '-')}" for k, v in given.items() if v is not None and k not in takes]
         raise ExhumeError(f"{name} does not take {' or '.join(wrong)}. Leave it out.") from None
 
 
@@ -179,9 +189,20 @@ def human_seconds(seconds: float | None) -> str:
 
 @contextmanager
 def progress(*, quiet: bool) -> Iterator[Watch]:
-    """A live line on stderr: stage, loss, rows, passes, time, ETA."""
-    if quiet or not sys.stderr.isatty():
+    """Progress on stderr: a live line on a terminal, a line every ten seconds in a log."""
+    if quiet:
         yield lambda _: None
+        return
+    if not sys.stderr.isatty():
+        last = time.monotonic()
+
+        def log(now: Progress) -> None:
+            nonlocal last
+            if time.monotonic() - last > _LOG_EVERY:
+                last = time.monotonic()
+                click.echo(_progress_line(now), err=True)
+
+        yield log
         return
     from rich.console import Console
     from rich.live import Live
@@ -190,14 +211,16 @@ def progress(*, quiet: bool) -> Iterator[Watch]:
     with Live(console=Console(stderr=True), refresh_per_second=8, transient=True) as live:
 
         def show(now: Progress) -> None:
-            live.update(
-                Text(
-                    f"{now.stage:<7} step {now.step:<5} loss {now.loss:.1e}  rows {now.rows:<4} "
-                    f"passes {now.passes:<6} {human_seconds(now.seconds)}  left about {human_seconds(now.eta)}"
-                )
-            )
+            live.update(Text(_progress_line(now)))
 
         yield show
+
+
+def _progress_line(now: Progress) -> str:
+    return (
+        f"{now.stage:<7} step {now.step:<5} loss {now.loss:.1e}  rows {now.rows:<4} "
+        f"passes {now.passes:<6} {human_seconds(now.seconds)}  left about {human_seconds(now.eta)}"
+    )
 
 
 def print_table(title: str, rows: list[tuple[str, str]]) -> None:

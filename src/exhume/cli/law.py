@@ -30,7 +30,8 @@ def command(p: int | None, ratio: float | None, d: int, n: int, activation: str,
     if (p is None) == (ratio is None):
         raise ExhumeError("give either --p or --ratio.")
     if p is None:
-        assert ratio is not None
+        if ratio is None or not 0 < ratio < 1e9:
+            raise ExhumeError(f"--ratio must be a positive number, got {ratio}.")
         p = round(ratio * d * n)
     law = expect(p, d, n, activation)
     if as_json:

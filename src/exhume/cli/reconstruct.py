@@ -39,7 +39,7 @@ def command(**options: Any) -> None:
     release = load_release(options["release"])
     resources = common.resources_from(options["memory"], options["device"], options["threads"], options["checkpoint"])
     attack = common.attack_from(options["attack"], options["rows"], options["starts"], options["max_steps"], options["step_size"])
-    with common.progress(quiet=options["quiet"] or options["as_json"]) as watch:
+    with common.progress(quiet=options["quiet"]) as watch:
         guess = attack.run(release, seed=options["seed"], watch=watch, resources=resources)
     save_reconstruction(guess, options["out"])
     proof = guess.certificate
@@ -68,7 +68,7 @@ def command(**options: Any) -> None:
         worst = f"{row['row_error_max']:.1e}" if row["row_error_max"] is not None else "-"
         lines = [
             ("status", f"{row['status']}: {row['reason']}"),
-            ("rows", f"{row['n_found']}, each within a relative error of {worst} by the certificate"),
+            ("rows", f"{row['n_found']}" + (f", each within a relative error of about {worst}" if guess.certified else "")),
             ("signs", "resolved" if guess.signs_resolved else "not resolved"),
             ("scale", guess.scale),
             ("cost", f"{common.human_seconds(guess.seconds)}, {guess.passes} passes"),

@@ -18,7 +18,7 @@ from exhume.cli import common
 @click.option("--truth", type=click.Path(path_type=Path), default=Path("truth.safetensors"), show_default=True)
 @click.option("--overwrite", is_flag=True, help="Replace existing files.")
 @click.option("--memory", default="4GB", show_default=True, help="Memory for V and features.")
-@click.option("--device", default="auto", show_default=True, help="cpu, cuda, mps, or auto.")
+@click.option("--device", default="auto", show_default=True, help="cpu, cuda, or auto.")
 @click.option("--threads", type=int, help="CPU threads (default: all).")
 @common.json_option
 @common.guarded
@@ -38,6 +38,8 @@ def command(**options: Any) -> None:
     from exhume.release import save_release
     from exhume.victims import train_random_features
 
+    if options["release"] == options["truth"]:
+        raise ExhumeError("--release and --truth must be different files.")
     for path in (options["release"], options["truth"]):
         if path.exists() and not options["overwrite"]:
             raise ExhumeError(f"{path} exists. Give another path or --overwrite.")

@@ -37,7 +37,7 @@ def command(**options: Any) -> None:
         require_writable(options["out"] / "index.html")
     resources = common.resources_from(options["memory"], options["device"], options["threads"], options["checkpoint"])
     cell = cell_from(options)
-    with common.progress(quiet=options["quiet"] or options["as_json"]) as watch:
+    with common.progress(quiet=options["quiet"]) as watch:
         result = run_trial(cell, watch=watch, resources=resources)
     row = result.row()
     page = None

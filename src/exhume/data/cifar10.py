@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 import tarfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ from exhume.data.dataset import Dataset, balanced, standardised
 from exhume.data.own import open_npz
 from exhume.errors import ExhumeError
 
-CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 _FROG, _TRUCK = 6, 9
 _RECORD = 1 + 3 * 32 * 32  # label byte and pixels of the binary version
 ARCHIVE = fetch.Remote(
@@ -55,6 +55,8 @@ def _load(path: Path) -> tuple[np.ndarray, np.ndarray]:
         arrays = open_npz(path)
         if "images" not in arrays or "labels" not in arrays:
             raise ExhumeError(f"{path}: expected arrays 'images' and 'labels', got {sorted(arrays)}.")
+        if arrays["images"].shape != (len(arrays["labels"]), 3, 32, 32):
+            raise ExhumeError(f"{path}: expected images (N, 3, 32, 32) for N labels, got {arrays['images'].shape}.")
         order = np.argsort(arrays["indices"], kind="stable") if "indices" in arrays else np.arange(len(arrays["labels"]))
         return arrays["images"].reshape(len(order), -1)[order], arrays["labels"][order].astype(int)
     parts = [_batch(name, content) for name, content in sorted(_batches(path))]
@@ -84,7 +86,7 @@ def _batches(path: Path) -> Iterator[tuple[str, bytes]]:
                 handle = archive.extractfile(member) if member.isfile() and _is_batch(member.name) else None
                 if handle is not None:
                     yield Path(member.name).name, handle.read()
-    except (tarfile.TarError, OSError, EOFError) as error:
+    except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
         raise ExhumeError(f"{path} is not a readable CIFAR-10 archive ({error}). Download it again.") from None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,7 @@ def open_npz(path: Path) -> dict[str, np.ndarray]:
             raise ExhumeError(f"{path} claims to unpack to {claimed / 1e9:.0f} GB. Give a smaller file.")
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
-    except (ValueError, OSError, zipfile.BadZipFile, EOFError, KeyError) as error:
+    except (ValueError, OSError, zipfile.BadZipFile, EOFError, KeyError, zlib.error) as error:
         raise ExhumeError(f"{path} is not a plain npz file ({str(error).splitlines()[0]}). Save it with numpy.savez.") from None
 
 

@@ -38,10 +38,7 @@ class Source:
 
 
 def _n(request: DataRequest, default: int) -> int:
-    n = default if request.n is None else request.n
-    if n < 1:
-        raise ExhumeError(f"n must be at least 1, got {n}.")
-    return n
+    return default if request.n is None else request.n
 
 
 SOURCES: dict[str, Source] = {
@@ -81,4 +78,6 @@ def load(request: DataRequest) -> Dataset:
     """The dataset that a request names."""
     if request.source not in SOURCES:
         raise unknown_name("data source", request.source, SOURCES)
+    if request.n is not None and request.n < 1:
+        raise ExhumeError(f"n must be at least 1, got {request.n}.")
     return SOURCES[request.source].load(request)

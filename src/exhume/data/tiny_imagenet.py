@@ -18,6 +18,8 @@ def tiny_imagenet(*, n: int, data_dir: Path | None) -> Dataset:
     """The paper's balanced subset of class 2 (label -1) and class 116 (label +1)."""
     if data_dir is None:
         raise ExhumeError("tiny-imagenet needs --data-dir: the folder tiny-imagenet-200, or an npz with 'images' and 'labels'.")
+    if n % 2:
+        raise ExhumeError(f"tiny-imagenet: n must be even for two balanced classes, got {n}.")
     images, labels = _from_npz(data_dir, n) if data_dir.suffix == ".npz" else _from_folder(data_dir, n)
     return standardised(
         "tiny-imagenet", images, labels, per_column=False, shape=(3, 64, 64), kind="image", white=255.0, label_size=1.0

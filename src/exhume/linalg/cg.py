@@ -26,7 +26,7 @@ def conjugate_gradients(
     *,
     steps: int,
     tolerance: float,
-) -> tuple[Group, int]:
+) -> Group:
     """Solve H x = right from x = 0 until the preconditioned residual falls by `tolerance`, in at most `steps` products."""
     x: Group = tuple(torch.zeros_like(part) for part in right)
     residual = right
@@ -49,4 +49,4 @@ def conjugate_gradients(
             break
         direction = add_scaled(preconditioned, next_energy / energy, direction)
         energy = next_energy
-    return x, done
+    return x

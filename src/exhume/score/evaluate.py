@@ -53,7 +53,7 @@ def evaluate(
     unit = d**0.5
     directed = match(_at_norm(X, unit), _at_norm(G, unit), forgive_sign=False)
     relative = signed.distance / X.norm(dim=1)
-    draws = [_random_rows(truth, seed) for seed in range(_CHANCE_DRAWS)]
+    draws = [_random_rows(truth, max(truth.n, len(G)), seed) for seed in range(_CHANCE_DRAWS)]
     lucky = [match(X, rows, forgive_sign=False) for rows in draws]
     features = RandomFeatures(release.features, dtype=torch.float64, device=device, keep_bytes=memory // 2)
     score = {
@@ -86,9 +86,9 @@ def _at_norm(X: torch.Tensor, norm: float) -> torch.Tensor:
     return X * (norm / X.norm(dim=1, keepdim=True).clamp(min=1e-300))
 
 
-def _random_rows(truth: Dataset, seed: int) -> torch.Tensor:
-    """A guess without knowledge: n random directions at the truth's mean norm."""
-    return streams.random_directions(truth.n, truth.d, seed=seed, purpose="chance") * truth.rows.norm(dim=1).mean()
+def _random_rows(truth: Dataset, count: int, seed: int) -> torch.Tensor:
+    """A guess without knowledge: as many random directions as were guessed, at the truth's mean norm."""
+    return streams.random_directions(count, truth.d, seed=seed, purpose="chance") * truth.rows.norm(dim=1).mean()
 
 
 def _mean(values: object) -> float:

@@ -39,11 +39,6 @@ class RandomFeaturesVictim:
     know_norm: bool = True
     allow_underfit: bool = False
 
-    @property
-    def name(self) -> str:
-        """The registered name."""
-        return "rf"
-
 
 def train_random_features(
     victim: RandomFeaturesVictim, dataset: Dataset, *, device: str = "cpu", memory: int = DEFAULT_BUDGET
@@ -56,8 +51,8 @@ def train_random_features(
         raise ExhumeError(
             f"p = {victim.p} features cannot fit n = {n} labels. Give p >= n, or --allow-underfit for the least-squares fit."
         )
-    if victim.ridge < 0:
-        raise ExhumeError(f"ridge must not be negative, got {victim.ridge}.")
+    if not 0 <= victim.ridge < float("inf"):
+        raise ExhumeError(f"ridge must not be negative or infinite, got {victim.ridge}.")
     spec = RandomFeatures.describe(d, victim.p, victim.activation, victim.seed)
     features = RandomFeatures(spec, dtype=victim.dtype, device=device, keep_bytes=memory // 2)
     X = dataset.rows.to(features.device, victim.dtype)
@@ -74,14 +69,13 @@ def train_random_features(
         phi = act.value(block.preactivation(X)).double()
         theta[block.rows] = (phi @ alpha).to(victim.dtype)
         outputs += phi.T @ theta[block.rows].double()
+    truth = _note_duplicates(dataset)
     facts = Facts(
         n=n if victim.know_n else None,
         input_norm=dataset.input_norm if victim.know_norm else None,
-        label_size=dataset.label_size if victim.know_labels else None,
+        label_size=truth.label_size if victim.know_labels else None,
         ridge=victim.ridge,
-        input_shape=dataset.shape,
     )
-    truth = _note_duplicates(dataset)
     return Trained(Release(theta[None].cpu(), spec, facts), truth, float(((outputs - y) ** 2).mean()))
 
 
@@ -108,5 +102,12 @@ def _note_duplicates(dataset: Dataset) -> Dataset:
     if not notes:
         return dataset
     index = torch.tensor(keep)
-    # A pair of identical rows may carry unequal labels, so the size of a fitted label is no longer known.
-    return replace(dataset, rows=dataset.rows[index], labels=dataset.labels[index], notes=(*dataset.notes, *notes))
+    # Identical rows with unlike labels are fitted to a mean of them, so the size of that is not known.
+    agree = all(dataset.labels[seen[row.numpy().tobytes()]] == y for row, y in zip(dataset.rows, dataset.labels, strict=True))
+    return replace(
+        dataset,
+        rows=dataset.rows[index],
+        labels=dataset.labels[index],
+        label_size=dataset.label_size if agree else None,
+        notes=(*dataset.notes, *notes),
+    )
