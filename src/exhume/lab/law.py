@@ -12,10 +12,11 @@ from exhume.errors import ExhumeError
 from exhume.features import activation, read_activation
 
 # Share of seeds 0-9 in which gauss-newton rebuilt and certified every row without being told n (sphere, d = 100, n = 20,
-# ReLU, float64): the output of `python benchmarks/transition.py`.
-MEASURED: tuple[tuple[float, float], ...] = ()
-# GEMM passes of those runs at the ratios where all succeeded: a typical attack's length.
-_TYPICAL_PASSES = 2500
+# ReLU, float64): the output of `python benchmarks/transition.py`,
+# and at 2, 3 and 4 of `python benchmarks/bars.py sphere-2 sphere-3 sphere-4`.
+MEASURED: tuple[tuple[float, float], ...] = ((2.0, 1.0), (3.0, 1.0), (4.0, 1.0))
+# Median GEMM passes of those runs lie between 1162 and 1934: a typical attack's length.
+_TYPICAL_PASSES = 1500
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Expectation:
     equations: int
     unknowns: int
     determined: bool  # equations exceed unknowns by the certificate's margin
-    outcome: str  # "impossible", "unlikely", "likely", "expected"
+    outcome: str  # "impossible", "possible", "unlikely", "likely", "expected"
     sentence: str
     measured_rate: float | None  # recovery rate measured at the nearest ratio below
     sign: str
@@ -55,22 +56,13 @@ def expect(p: int, d: int, n: int, act: str = "relu") -> Expectation:
     elif not determined:
         outcome = "impossible"
         sentence = f"{p} equations cannot pin down {unknowns} unknowns: labels are memorised, samples are not; never certified."
-    elif rate is None or rate < 0.1:
-        outcome, sentence = (
-            "unlikely",
-            "the count of equations allows it, but no attack measured here reaches this ratio.",
-        )
-    elif rate < 0.9:
-        outcome, sentence = (
-            "likely",
-            f"gauss-newton rebuilt everything in {rate:.0%} of the runs measured at this ratio.",
-        )
+    elif rate is None:
+        outcome = "possible"
+        sentence = "the count of equations allows it, but the ratio is below the lowest that was measured: try it."
     else:
-        outcome, sentence = (
-            "expected",
-            f"gauss-newton rebuilt everything in {rate:.0%} of the runs measured at this ratio.",
-        )
-    used = min(p, int(7.5 * d * n))
+        outcome = "expected" if rate >= 0.9 else "likely" if rate >= 0.5 else "unlikely"
+        sentence = f"gauss-newton rebuilt everything in {rate:.0%} of the runs measured at this ratio or just below."
+    used = min(p, int(3.75 * d * n))
     rate_gemm = _gemm_gflops()
     return Expectation(
         p=p,
