@@ -31,17 +31,18 @@ def trained(
     return train_random_features(victim, dataset).release
 
 
+def real_data(name: str) -> Path:
+    path = REAL_DATA / name
+    if not path.exists():
+        pytest.skip(f"{path} is not there; set EXHUME_TEST_DATA to a folder that has it")
+    return path
+
+
 @pytest.fixture
 def cifar10_file() -> Path:
-    path = REAL_DATA / "cifar10_first100.npz"
-    if not path.exists():
-        pytest.skip(f"no CIFAR-10 extract at {path}; set EXHUME_TEST_DATA to a folder that has one")
-    return path
+    return real_data("cifar10_first100.npz")
 
 
 @pytest.fixture
 def tiny_imagenet_file() -> Path:
-    path = REAL_DATA / "tiny_imagenet_pair20.npz"
-    if not path.exists():
-        pytest.skip(f"no Tiny-ImageNet extract at {path}; set EXHUME_TEST_DATA to a folder that has one")
-    return path
+    return real_data("tiny_imagenet_pair20.npz")
