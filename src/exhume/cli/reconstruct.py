@@ -68,7 +68,7 @@ def command(**options: Any) -> None:
         worst = f"{row['row_error_max']:.1e}" if row["row_error_max"] is not None else "-"
         lines = [
             ("status", f"{row['status']}: {row['reason']}"),
-            ("rows", f"{row['n_found']}" + (f", each within a relative error of about {worst}" if guess.certified else "")),
+            ("rows", f"{row['n_found']}" + (f", standard error of each at most {worst} of its norm" if guess.certified else "")),
             ("signs", "resolved" if guess.signs_resolved else "not resolved"),
             ("scale", guess.scale),
             ("cost", f"{common.human_seconds(guess.seconds)}, {guess.passes} passes"),

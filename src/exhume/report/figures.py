@@ -43,7 +43,7 @@ def loss_curve(guess: Reconstruction) -> str:
     curve = guess.curve
     axes.semilogy(curve.passes, curve.loss, color=RED, lw=1.6)
     axes.axhline(guess.certificate.floor, color=GREY, ls="--", lw=1)
-    axes.text(curve.passes[0], guess.certificate.floor * 1.6, "rounding floor", color=GREY, va="bottom", fontsize=9)
+    axes.text(curve.passes[-1], guess.certificate.floor * 1.6, "rounding floor", color=GREY, ha="right", va="bottom", fontsize=9)
     axes.set_xlabel("GEMM passes over the features")
     axes.set_ylabel("loss  ‖P⊥θ‖² / ‖θ‖²", color=RED)
     rows = axes.twinx()
@@ -160,7 +160,7 @@ def error_bars(truth: Dataset, matched: torch.Tensor, guess: Reconstruction, cha
     if guess.certificate.row_errors:
         worst = max(guess.certificate.row_errors)
         axes.axhline(worst, color=BLUE, ls=":", lw=1.2)
-        axes.text(1, worst * 1.5, "largest error bar of the certificate", color=BLUE, va="bottom", fontsize=9)
+        axes.text(1, worst * 1.5, "largest standard error in the certificate", color=BLUE, va="bottom", fontsize=9)
     axes.set_ylim(min(errors[errors > 0].min(initial=1e-12), 1e-10) / 10, 30)
     axes.set_xlabel("training sample")
     axes.set_ylabel("relative error of the row")
