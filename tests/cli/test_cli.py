@@ -164,5 +164,6 @@ def test_memory_stays_within_the_budget(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     row = json.loads(done.stdout)
     assert row["certified"]
+    assert row["n_found"] == n
     assert p * d * 4 > 450e6
     assert row["peak_rss_mb"] <= 150 + 300

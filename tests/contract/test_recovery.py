@@ -138,6 +138,15 @@ def test_matrix_free_and_resident_agree() -> None:
     torch.testing.assert_close(roomy.rows, tight.rows, rtol=1e-9, atol=1e-9)
 
 
+def test_many_dimensions_start_inside_the_moment_subspace() -> None:
+    """d = 800 passes three times the subspace's dimension; rows split in two on the way do not survive in the answer."""
+    data = small_sphere(d=800, n=4)
+    score, guess = attacked(data, trained(data, ratio=6, dtype=torch.float32))
+    assert guess.certified
+    assert score.n_found == 4
+    assert score.rho_signed < 1e-4
+
+
 def test_a_budget_that_cannot_work_is_refused() -> None:
     data = small_sphere(d=20, n=5)
     with pytest.raises(ExhumeError, match="Raise --memory"):

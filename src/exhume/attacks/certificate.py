@@ -13,6 +13,8 @@ from exhume.result import Certificate, Status
 
 # Equations per unknown that a certificate demands: at one or below, some rows always fit.
 MARGIN = 1.1
+# A row whose relative standard error is above this is not pinned down.
+VAGUE = 0.02
 _PROBES = 3
 # Two rows whose slopes agree on every feature give 0 up to rounding.
 _SEPARATE = 1e-9
@@ -78,6 +80,9 @@ def judge(proof: Certificate, *, converged: bool) -> tuple[Status, str]:
     enough = proof.margin >= MARGIN
     if proof.loss <= proof.floor and enough and proof.separation < _SEPARATE:
         return Status.UNCERTIFIED, "two rows lie in one linear cell of the features, where one sample split in two fits as well"
+    vague = sum(error > VAGUE for error in proof.row_errors)
+    if proof.loss <= proof.floor and enough and vague:
+        return Status.UNCERTIFIED, f"the loss is zero but {vague} of {len(proof.row_errors)} rows have error bars above {VAGUE:.0%}"
     if proof.loss <= proof.floor and enough:
         return Status.CERTIFIED, f"the loss is at the rounding floor with {count}: a chance fit is impossible"
     if proof.loss <= proof.floor:

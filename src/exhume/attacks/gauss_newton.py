@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from exhume.attacks import certificate, search, signs
+from exhume.attacks import certificate, moment_start, search, signs
 from exhume.attacks.base import Checkpoint, Clock, Progress, Resources, Watch, check_rows, estimate_eta, ignore
 from exhume.attacks.scale import resolve_scale
 from exhume.attacks.search import Plan, Search
@@ -26,6 +26,8 @@ _STATE_COPIES = 4
 _CHEAP = 8_000_000
 # The first rows: those that stand out in the weights' second moment, and this share of them.
 _HEADROOM = 1.25
+# V inside the moment subspace may take this share of the memory budget.
+_INNER_SHARE = 1 / 8
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ class _Run:
         norm = release.facts.input_norm
         # Homogeneous features span the same line at every norm: any radius will do until the scale is resolved.
         self.radius = norm if norm is not None else (math.sqrt(release.d) if homogeneous else None)
+        self._inner = moment_start.dimension(release.d) if self.features.activation.parity != "odd" else 0
         self.checkpoint = Checkpoint(resources.checkpoint, attack, release, seed)
         self.clock = Clock()
         self.curve = Curve()
@@ -102,13 +105,12 @@ class _Run:
         resumed = self.checkpoint.load()
         if resumed is None:
             whole = self._problem(nuisance=False)
-            visible = search.visible_rows(whole, self.seed)
+            # Inside the moment subspace growing is cheap, so that it may begin from fewer rows.
+            visible = search.visible_rows(whole, self.seed, most=12 if self._inner else 24)
             self.spent += whole.passes
             first = max(2, math.ceil(_HEADROOM * visible))
-            problem = self._problem(self._features_for(self.known_n or first))
+            problem, now = self._begin(first)
             first = min(first, search.row_limit(problem, self.known_n))
-            # With n claimed, the first attempt takes all rows at once, which is fastest; later ones grow from below.
-            now = search.begin(problem, rows=self.known_n or first, seed=self.seed)
         else:
             tensors, values = resumed
             first = values["first"]
@@ -134,6 +136,18 @@ class _Run:
             self._save(problem, now, first, now=True)
             raise
         return problem, now, state
+
+    def _begin(self, first: int) -> tuple[SpanProblem, Search]:
+        """The first rows. With n claimed, all of them at once, which is fastest; later attempts grow from below."""
+        inner = self._inner
+        count = self._features_for(self.known_n or (2 if inner else 1) * first)
+        problem = self._problem(count)
+        limit = search.row_limit(problem, self.known_n)
+        rows = self.known_n or min(first, limit)
+        if inner and problem.p * inner * self.release.weights.element_size() <= self.resources.memory * _INNER_SHARE:
+            X = moment_start.moment_start(problem, rows=rows, limit=limit, plan=self.attack.plan(), seed=self.seed)
+            return problem, Search(X)
+        return problem, search.begin(problem, rows=rows, seed=self.seed)
 
     def _problem(self, count: int | None = None, *, nuisance: bool = True) -> SpanProblem:
         """The span problem on the first `count` features."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from exhume.attacks.certificate import VAGUE, row_errors
 from exhume.attacks.span import SpanProblem, State
 from exhume.linalg import streams
 from exhume.linalg.moments import krylov_width, top_eigenpairs
@@ -22,10 +23,13 @@ _SPARE_EQUATIONS = 1.05
 _OUTLIER = 1.1
 # Rows whose |cosine| is within this of 1 are one row.
 _APART = 0.005
-# Rows that may go for this multiple of the loss are not supported by the weights.
-_UNSUPPORTED = 10.0
+# Rows that may go for this much loss in all, or for this multiple of the loss, are not supported by the weights.
+_UNSUPPORTED, _UNSUPPORTED_TIMES = 1e-9, 10.0
+# A row that may go for this much is doubtful: the search tries to do without it.
+_DOUBTFUL = 1e-4
+# Having done without, a loss above this multiple of the one before means that they were needed.
+_WORSE = 3.0
 _FIRST_DAMPING, _MAX_DAMPING, _MIN_DAMPING = 0.1, 1e6, 1e-9
-_MAX_START = 24
 # Below this loss the basin is found: inner solves get longer, and a gain of less than tenfold per `patience` steps is slow:
 # superfluous rows then make the problem degenerate.
 _NEAR, _NEAR_CG, _SLOW = 1e-6, 2, 0.1
@@ -57,7 +61,7 @@ class Pace:
 
 
 # Rows that remain after a pruning converge at once if it was right.
-_PRUNED_PACE = Pace(growth=0.0, least=0, patience=6, gain=0.5)
+_PRUNED_PACE = Pace(growth=0.0, least=0, patience=4, gain=0.3)
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,7 @@ class Search:
     full: int = 0  # rounds spent at the row limit
     step: int = 0
     fallback: torch.Tensor | None = None  # rows before the last pruning, until it has proved right
+    before: float = 0.0  # the loss before that pruning
     drop: int | None = None  # most rows that the next pruning may take; None means all candidates
 
 
@@ -114,19 +119,19 @@ def _moment_pairs(
     return top_eigenpairs(lambda W: problem.moment_product(vector, W), start, count)
 
 
-def visible_rows(problem: SpanProblem, seed: int) -> int:
-    """Samples whose eigenvalue leaves the bulk; the bulk's edge is that of the same weights with shuffled signs."""
+def visible_rows(problem: SpanProblem, seed: int, most: int = 24) -> int:
+    """Samples (at most `most`) whose eigenvalue leaves the bulk; its edge is that of the same weights with shuffled signs."""
     if not has_moment_start(problem):
         return 0
-    vector = _strongest(problem.theta)
-    count = min(_MAX_START, max(1, problem.d // 2))
+    vector = strongest(problem.theta)
+    count = min(most, max(1, problem.d // 2))
     values, _ = _moment_pairs(problem, vector, count, seed=seed, key=0)
     flips = torch.randint(0, 2, vector.shape, generator=streams.generator(seed, "flips")) * 2 - 1
     edge, _ = _moment_pairs(problem, vector * flips.to(vector), 1, seed=seed, key=0)
     return int((values.abs() > _OUTLIER * edge.abs()[0]).sum())
 
 
-def _strongest(columns: torch.Tensor) -> torch.Tensor:
+def strongest(columns: torch.Tensor) -> torch.Tensor:
     """The combination of outputs with most energy, (p,)."""
     if columns.shape[1] == 1:
         return columns[:, 0]
@@ -136,7 +141,7 @@ def _strongest(columns: torch.Tensor) -> torch.Tensor:
 
 def begin(problem: SpanProblem, *, rows: int, seed: int, attempt: int = 0, step: int = 0) -> Search:
     """A first set of rows; later attempts mix the eigenvectors at random."""
-    vector = _strongest(problem.theta)
+    vector = strongest(problem.theta)
     X = fresh_rows(problem, vector, rows, seed=seed, key=1000 * attempt, mix=attempt > 0)
     return Search(X, attempt=attempt, step=step)
 
@@ -148,14 +153,15 @@ def advance(
     floors = precision(problem.dtype)
     pace = plan.pace(search.attempt)
     stalled = _stalled(search.losses, pace)
-    if state.loss <= floors.converged or (stalled and state.loss <= floors.certified):
+    needed = search.fallback is not None and state.loss > max(floors.converged, _WORSE * search.before)
+    if state.loss <= floors.converged or (stalled and state.loss <= floors.certified and not needed):
         return _prune(problem, state, search)
     near = state.loss < _NEAR
     if search.fallback is not None and _stalled(search.losses, _PRUNED_PACE):
         return _undo_pruning(problem, search)
     slow = _stalled(search.losses, replace(pace, gain=_SLOW))
     if near and slow and search.fallback is None and search.drop is None:
-        lean = _without_spare_rows(problem, state, search, floors.unsupported)
+        lean = _without_spare_rows(problem, state, search, _UNSUPPORTED)
         if lean is not None:
             return lean
     if stalled and search.fallback is None:
@@ -184,7 +190,7 @@ def _restart(problem: SpanProblem, search: Search, X: torch.Tensor, **changes: o
 def _prune(problem: SpanProblem, state: State, search: Search) -> tuple[Search, State]:
     """Drop rows that the weights do not support; done when none can go."""
     proved = replace(search, fallback=None, drop=None if search.fallback is not None else search.drop)
-    budget = max(precision(problem.dtype).unsupported, _UNSUPPORTED * state.loss)
+    budget = max(_UNSUPPORTED, _UNSUPPORTED_TIMES * state.loss)
     return _without_spare_rows(problem, state, proved, budget) or (replace(proved, stage="done"), state)
 
 
@@ -198,11 +204,15 @@ def _without_spare_rows(problem: SpanProblem, state: State, search: Search, budg
     costs = problem.removal_costs(state)
     kept = set(distinct_rows(state.X, costs, apart=_APART).tolist())
     kept &= set(state.projector.supported(state.alpha, budget * problem.energy))
+    kept -= {i for i, error in enumerate(row_errors(problem, state)) if error > VAGUE}  # together they stand for fewer rows
+    weakest = int(costs.argmin())
+    if len(kept) == state.m and costs[weakest] < _DOUBTFUL:
+        kept.remove(weakest)
     spare = sorted(set(range(state.m)) - kept, key=lambda i: float(costs[i]))[: search.drop]
     if not spare or len(spare) == state.m:
         return None
     keep = [i for i in range(state.m) if i not in spare]
-    return _restart(problem, search, state.X[keep], stage="prune", fallback=state.X, drop=len(spare))
+    return _restart(problem, search, state.X[keep], stage="prune", fallback=state.X, before=state.loss, drop=len(spare))
 
 
 def _undo_pruning(problem: SpanProblem, search: Search) -> tuple[Search, State]:
@@ -240,6 +250,6 @@ def _reshape(
     if at_limit and len(keep) == state.m:
         keep = keep[:-1]
     key = 1000 * search.attempt + search.round + 1
-    added = fresh_rows(problem, _strongest(state.residual), target - len(keep), seed=seed, key=key, mix=False)
+    added = fresh_rows(problem, strongest(state.residual), target - len(keep), seed=seed, key=key, mix=False)
     X = torch.cat([state.X[keep], added])
     return _restart(problem, search, X, stage="grow", drop=None, round=search.round + 1, full=search.full + int(at_limit))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
-from exhume.features import Block, RandomFeatures
+from exhume.features import Block, ProjectedFeatures, RandomFeatures
 from exhume.linalg.blocks import slices
 from exhume.linalg.cg import Group, conjugate_gradients
 from exhume.linalg.precision import GramSum, cholesky, precision
@@ -23,6 +23,8 @@ from exhume.linalg.projector import Projector
 _WEAK_ROW = 1e-6
 # Rows per partial Gram: products in the dtype, sums of them in float64.
 _GRAM_ROWS = 8192
+# Skinny GEMMs run up to twice as fast on a multiple of this many columns.
+_COLUMNS = 8
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class SpanProblem:
 
     def __init__(
         self,
-        features: RandomFeatures,
+        features: RandomFeatures | ProjectedFeatures,
         weights: torch.Tensor,  # (k, p)
         *,
         radius: float | None,
@@ -71,7 +73,7 @@ class SpanProblem:
         q = self.d + 1
         self._nuisance_gram = GramSum(q, dtype=self.dtype, device=self.device) if nuisance else None
         self._nuisance_theta = torch.zeros(q, self.k, dtype=torch.float64, device=self.device) if nuisance else None
-        self._nuisance_factor: torch.Tensor | None = None
+        self._nuisance_inverse: torch.Tensor | None = None
         self.p = 0
         self.extend(features.p if count is None else count)
 
@@ -88,7 +90,20 @@ class SpanProblem:
             self._nuisance_theta += (self.theta[block.rows].T @ N).T
         # One GEMM with d columns costs as much as d/32 ordinary ones.
         self.passes += math.ceil(self.d / 32 * (self.p - start) / self.p)
-        self._nuisance_factor = cholesky(self._nuisance_gram.value(), jitter=self._jitter)
+        factor = cholesky(self._nuisance_gram.value(), jitter=self._jitter)
+        # LAPACK answers column by column, a layout in which skinny products are thirty times slower.
+        self._nuisance_inverse = torch.cholesky_inverse(factor).contiguous()
+
+    def theta_without_nuisance(self) -> torch.Tensor:
+        """theta minus its best fit by the nuisance columns, (p, k)."""
+        assert self._nuisance_theta is not None
+        assert self._nuisance_inverse is not None
+        zeta = (self._nuisance_inverse @ self._nuisance_theta).to(self.dtype)
+        rest = self.theta.clone()
+        for block in self.blocks():
+            rest[block.rows] -= _nuisance_values(block, zeta)
+        self.passes += 1
+        return rest
 
     def without_nuisance(self) -> SpanProblem:
         """The same problem where the linear part of the features counts as evidence."""
@@ -119,10 +134,11 @@ class SpanProblem:
         Phi = torch.empty(self.p, m, dtype=self.dtype, device=self.device)
         slopes = torch.empty_like(Phi)
         gram, f = self._zeros(m, m), self._zeros(m, k)
-        cross = self._zeros(self.d + 1, m) if self.nuisance else None
+        cross = self._zeros(m, self.d + 1) if self.nuisance else None
         act, mean_slope = self.features.activation, self.features.mean_slope
+        padded = _padded(X)
         for block in self.blocks():
-            Z = block.preactivation(X)  # (b, m)
+            Z = block.preactivation(padded)[:, :m]
             phi = act.value(Z)
             Phi[block.rows] = phi
             slope = act.slope(Z)
@@ -130,11 +146,12 @@ class SpanProblem:
                 slope[slope == 0] = self.leak
             if cross is not None:
                 slope -= mean_slope if block.odd is None else mean_slope * block.odd
-                cross += _nuisance_sums(block, phi)
+                cross[:, :1] += phi.T @ _even(block, self.dtype)
+                cross[:, 1:] += _weigh(phi, block.odd).T @ block.V
             slopes[block.rows] = slope
             gram += phi.T @ phi
             f += phi.T @ self.theta[block.rows]
-        projector = Projector.build(gram, cross, self._nuisance_factor, jitter=self._jitter)
+        projector = Projector.build(gram, None if cross is None else cross.T, self._nuisance_inverse, jitter=self._jitter)
         alpha, zeta = projector.solve(f, self._nuisance_theta)
         residual, gradient = self._residual(Phi, slopes, alpha, zeta)
         self.passes += 3 + int(self.nuisance)
@@ -192,13 +209,14 @@ class SpanProblem:
         dz = unknowns[2].to(self.dtype) if len(unknowns) > 2 else None
         m, k = state.m, self.k
         alpha = state.alpha.to(self.dtype)
-        left = dX if dz is None else torch.cat([dX, dz[1:].T])  # (m [+ k], d): zeta rides along in the same GEMM
-        out_rows = torch.zeros_like(left)
+        used = m if dz is None else m + k  # zeta rides along in the same GEMM
+        left = _padded(dX if dz is None else torch.cat([dX, dz[1:].T]))
+        out_rows = torch.zeros(used, self.d, dtype=self.dtype, device=self.device)
         out_a = torch.zeros(m, k, dtype=torch.float64, device=self.device)
         out_first = torch.zeros(1, k, dtype=torch.float64, device=self.device)
         for block in self.blocks():
             slopes, Phi = state.slopes[block.rows], state.Phi[block.rows]
-            T = torch.mm(block.V, left.T, out=self._scratch(block.V.shape[0], left.shape[0]))  # (b, m [+ k])
+            T = torch.mm(block.V, left.T, out=self._scratch(block.V.shape[0], left.shape[0]))[:, :used]
             rows = T[:, :m]
             U = rows.mul_(slopes) @ alpha  # (b, k)
             U.addmm_(Phi, da)
@@ -241,6 +259,11 @@ class SpanProblem:
         return state.projector.removal_cost(state.alpha) / self.energy
 
 
+def _padded(rows: torch.Tensor) -> torch.Tensor:
+    """Rows with zero rows added up to a multiple of `_COLUMNS`."""
+    return torch.nn.functional.pad(rows, (0, 0, 0, -rows.shape[0] % _COLUMNS))
+
+
 def _weigh(values: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
     return values if weight is None else values * weight
 
@@ -250,12 +273,6 @@ def _even(block: Block, dtype: torch.dtype) -> torch.Tensor:
     if block.even is None:
         return torch.ones(block.V.shape[0], 1, dtype=dtype, device=block.V.device)
     return block.even
-
-
-def _nuisance_sums(block: Block, values: torch.Tensor) -> torch.Tensor:
-    """N^T values of a block, (d + 1, c), float64."""
-    first = _even(block, values.dtype).T @ values
-    return torch.cat([first, (_weigh(values, block.odd).T @ block.V).T]).double()
 
 
 def _nuisance_values(block: Block, zeta: torch.Tensor) -> torch.Tensor:

@@ -2,12 +2,13 @@
 
 from exhume.features.activations import ACTIVATIONS, Activation, activation
 from exhume.features.hermite import Reading, hermite_coefficients, read_activation
-from exhume.features.random import Block, RandomFeatures
+from exhume.features.random import Block, ProjectedFeatures, RandomFeatures
 
 __all__ = [
     "ACTIVATIONS",
     "Activation",
     "Block",
+    "ProjectedFeatures",
     "RandomFeatures",
     "Reading",
     "activation",

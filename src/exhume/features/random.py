@@ -113,5 +113,31 @@ class RandomFeatures:
         return Block(rows, V.to(self.device), phase)
 
 
+class ProjectedFeatures:
+    """The first `count` features of inputs x = Q z as features of z: V is replaced by V Q, which stays in memory."""
+
+    def __init__(self, features: RandomFeatures, basis: torch.Tensor, count: int) -> None:
+        self.activation, self.mean_slope = features.activation, features.mean_slope
+        self.dtype, self.device = features.dtype, features.device
+        self.p, self.d = features.whole_blocks(count), basis.shape[1]
+        Q = basis.to(self.device, self.dtype)
+        V = torch.empty(self.p, self.d, dtype=self.dtype, device=self.device)
+        phases = []
+        for block in features.blocks(stop=self.p):
+            torch.mm(block.V, Q, out=V[block.rows])
+            phases += [] if block.phase is None else [block.phase]
+        phase = torch.cat(phases) if phases else None
+        step = block_rows(self.d, V.element_size(), granule=streams.STREAM_ROWS)
+        self._blocks = [Block(rows, V[rows], None if phase is None else phase[rows]) for rows in slices(self.p, step)]
+
+    def whole_blocks(self, count: int) -> int:
+        """All of them: there is no stream behind these features."""
+        return self.p
+
+    def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[Block]:
+        """All features in order."""
+        return iter(self._blocks)
+
+
 def _fingerprint(seed: int, d: int) -> tuple[float, ...]:
     return tuple(streams.normal_block(seed, "features", 0, d).flatten()[:_FINGERPRINT].tolist())

@@ -10,28 +10,37 @@ _KRYLOV_STEPS = 4
 _OVERSAMPLE = 4
 
 
+def krylov_basis(
+    product: Callable[[torch.Tensor], torch.Tensor],
+    start: torch.Tensor,  # (d, width) random
+    steps: int,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Orthonormal basis of span{S, A S, ..., A^steps S} and its image under A, both (d, c); fewer steps where d is small."""
+    d = start.shape[0]
+    pieces = [torch.linalg.qr(start)[0]]
+    images = [product(pieces[0])]
+    for _ in range(steps):
+        if sum(piece.shape[1] for piece in pieces) + start.shape[1] > d:
+            break
+        image = images[-1]
+        for piece in pieces * 2:  # twice is enough
+            image = image - piece @ (piece.T @ image)
+        pieces.append(torch.linalg.qr(image)[0])
+        images.append(product(pieces[-1]))
+    return torch.cat(pieces, dim=1), torch.cat(images, dim=1)
+
+
 def top_eigenpairs(
     product: Callable[[torch.Tensor], torch.Tensor],
     start: torch.Tensor,  # (d, width) random
     count: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The `count` eigenpairs of largest modulus by a block Krylov range finder: values (c,), vectors (d, c)."""
-    d = start.shape[0]
-    basis = torch.linalg.qr(start)[0]
-    pieces = [basis]
-    for _ in range(_KRYLOV_STEPS):
-        if sum(piece.shape[1] for piece in pieces) + basis.shape[1] > d:
-            break
-        image = product(basis)
-        for piece in pieces * 2:  # twice is enough
-            image = image - piece @ (piece.T @ image)
-        basis = torch.linalg.qr(image)[0]
-        pieces.append(basis)
-    whole = torch.linalg.qr(torch.cat(pieces, dim=1))[0]
-    small = whole.T @ product(whole)
+    basis, image = krylov_basis(product, start, _KRYLOV_STEPS)
+    small = basis.T @ image
     values, vectors = torch.linalg.eigh((small + small.T) / 2)
     order = values.abs().argsort(descending=True)[:count]
-    return values[order], whole @ vectors[:, order]
+    return values[order], basis @ vectors[:, order]
 
 
 def krylov_width(count: int, d: int) -> int:

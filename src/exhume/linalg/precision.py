@@ -14,14 +14,13 @@ class Precision:
     converged: float  # a search may stop here: only rounding is left
     polished: float  # below this a further step moves rows by less than rounding does
     certified: float  # the floor within which a residual counts as zero in a certificate
-    unsupported: float  # rows that may go for this much loss in all are not in the weights
     jitter: float  # relative ridge under a Cholesky factor
 
 
-_TILE, _FLUSH_ROWS = 1024, 8192
+_TILE, _FLUSH_ROWS = 512, 8192
 _BY_DTYPE = {
-    torch.float32: Precision(converged=3e-11, polished=5e-12, certified=1e-9, unsupported=1e-9, jitter=1e-10),
-    torch.float64: Precision(converged=1e-18, polished=1e-27, certified=1e-15, unsupported=1e-9, jitter=1e-15),
+    torch.float32: Precision(converged=3e-11, polished=2e-11, certified=1e-9, jitter=1e-10),
+    torch.float64: Precision(converged=1e-18, polished=1e-27, certified=1e-15, jitter=1e-15),
 }
 
 

@@ -19,31 +19,31 @@ class Projector:
     """Solves with the Gram matrix of [Phi^T, N]; all tensors float64."""
 
     factor: torch.Tensor  # (m, m) Cholesky of the Schur complement S = A - B^T C^-1 B
-    nuisance_factor: torch.Tensor | None  # (q, q) Cholesky of C
+    nuisance_inverse: torch.Tensor | None  # (q, q) C^-1: C is well conditioned, and one product reads less memory than two solves
     coupling: torch.Tensor | None  # (q, m) C^-1 B
 
     @staticmethod
     def build(
         gram: torch.Tensor,  # (m, m)
         cross: torch.Tensor | None,  # (q, m)
-        nuisance_factor: torch.Tensor | None,  # (q, q)
+        nuisance_inverse: torch.Tensor | None,  # (q, q)
         *,
         jitter: float,
     ) -> Projector:
         """Factor the Gram matrix once for a given set of candidates."""
         coupling = None
         schur = gram
-        if cross is not None and nuisance_factor is not None:
-            coupling = torch.cholesky_solve(cross, nuisance_factor)
+        if cross is not None and nuisance_inverse is not None:
+            coupling = nuisance_inverse @ cross
             schur = gram - cross.T @ coupling
-        return Projector(cholesky(schur, jitter=jitter), nuisance_factor, coupling)
+        return Projector(cholesky(schur, jitter=jitter), nuisance_inverse, coupling)
 
     def solve(self, f: torch.Tensor, g: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Coefficients (alpha, zeta) with Gram [alpha; zeta] = [f; g]; f (m, k), g (q, k)."""
-        if self.coupling is None or self.nuisance_factor is None or g is None:
+        if self.coupling is None or self.nuisance_inverse is None or g is None:
             return torch.cholesky_solve(f, self.factor), None
         alpha = torch.cholesky_solve(f - self.coupling.T @ g, self.factor)
-        return alpha, torch.cholesky_solve(g, self.nuisance_factor) - self.coupling @ alpha
+        return alpha, self.nuisance_inverse @ g - self.coupling @ alpha
 
     @cached_property
     def inverse_diagonal(self) -> torch.Tensor:
