@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,24 @@ class FeatureSpec:
 
 
 @dataclass(frozen=True)
+class NetworkSpec:
+    """The public description of a network: its computational graph, by the name under which it is registered."""
+
+    architecture: str
+    input_shape: tuple[int, ...]
+    outputs: int  # k
+    width: int  # hidden units, channels or embedding dimension
+    count: int  # features that enter the last layer, h
+    activation: str = "relu"
+    kind: str = "network"
+
+    @property
+    def input_dim(self) -> int:
+        """d."""
+        return math.prod(self.input_shape)
+
+
+@dataclass(frozen=True)
 class Facts:
     """What the attacker is assumed to know besides weights and features; None means unknown."""
 
@@ -40,6 +59,7 @@ class Facts:
     input_norm: float | None = None  # common norm of all inputs
     label_size: float | None = None  # |y|, where every label has the same size (1.0 for labels -1/+1)
     ridge: float | None = 0.0  # the lambda of training
+    one_hot: bool = False  # targets are one-hot and fitted exactly
 
     def __post_init__(self) -> None:
         for name in ("n", "input_norm", "label_size"):
@@ -50,11 +70,17 @@ class Facts:
 
 @dataclass(frozen=True)
 class Release:
-    """A released model: last-layer weights (k, p), the feature map's description, and the threat model's facts."""
+    """A released model: last-layer weights (k, p), the feature map's description, and the threat model's facts.
+
+    Of a network, `weights` is the change of the last layer, `trained` holds all parameters after training, and `initial`
+    those parameters before training that the attacker knows.
+    """
 
     weights: torch.Tensor
-    features: FeatureSpec
+    features: FeatureSpec | NetworkSpec
     facts: Facts = field(default_factory=Facts)
+    trained: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    initial: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         w, spec = self.weights, self.features
@@ -62,7 +88,8 @@ class Release:
             raise ExhumeError(f"weights must be float32 or float64, got {w.dtype}. Convert them first.")
         if w.ndim != 2 or w.shape[1] != spec.count:
             raise ExhumeError(f"weights must have shape (k, {spec.count}) for {spec.count} features, got {tuple(w.shape)}.")
-        if not torch.isfinite(w).all():
+        everything = [w, *self.trained.values(), *self.initial.values()]
+        if not all(bool(torch.isfinite(tensor).all()) for tensor in everything):
             raise ExhumeError("weights contain NaN or infinity. Train the model again with finite data.")
         if float(w.abs().max()) > _LARGEST:
             raise ExhumeError(
@@ -70,6 +97,11 @@ class Release:
             )
         if not float(w.abs().max()) > 1 / _LARGEST:
             raise ExhumeError("all weights are zero (or nearly): the model has learned nothing that could be rebuilt.")
+
+    @property
+    def k(self) -> int:
+        """Outputs."""
+        return self.weights.shape[0]
 
     @property
     def p(self) -> int:
@@ -86,7 +118,10 @@ def save_release(release: Release, path: Path) -> None:
     """Write a release as one safetensors file with a JSON header."""
     header = {"format": _FORMAT, "features": asdict(release.features), "facts": asdict(release.facts)}
     metadata = {"exhume": json.dumps(header)}
-    tensors = {"weights": release.weights.detach().cpu().contiguous()}
+    tensors = {"weights": release.weights}
+    tensors |= {f"trained/{name}": tensor for name, tensor in release.trained.items()}
+    tensors |= {f"initial/{name}": tensor for name, tensor in release.initial.items()}
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     write_atomically(path, lambda temporary: save_file(tensors, temporary, metadata=metadata))
 
 
@@ -95,9 +130,15 @@ def load_release(path: Path) -> Release:
     tensors, header = read_tensors(path, "release", _FORMAT)
     if "weights" not in tensors:
         raise ExhumeError(f"release {path} holds no tensor 'weights'. Write it again with `exhume train`.")
-    spec = _record(FeatureSpec, header.get("features"), path)
+    described = header.get("features")
+    network = isinstance(described, dict) and described.get("kind") == "network"
+    spec = _record(NetworkSpec if network else FeatureSpec, described, path)
     facts = _record(Facts, header.get("facts"), path)
-    return Release(tensors["weights"], spec, facts)
+    return Release(tensors["weights"], spec, facts, _under(tensors, "trained/"), _under(tensors, "initial/"))
+
+
+def _under(tensors: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 def read_tensors(path: Path, what: str, expected: str) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
@@ -116,7 +157,7 @@ def read_tensors(path: Path, what: str, expected: str) -> tuple[dict[str, torch.
     return tensors, header
 
 
-_NEEDS = {"int": (int,), "float": (int, float), "str": (str,), "tuple": (list, tuple), "None": (type(None),)}
+_NEEDS = {"bool": (bool,), "int": (int,), "float": (int, float), "str": (str,), "tuple": (list, tuple), "None": (type(None),)}
 
 
 def _record(kind: type, values: object, path: Path) -> Any:
@@ -128,7 +169,7 @@ def _record(kind: type, values: object, path: Path) -> Any:
         value = values[f.name]
         allowed = [t for word in str(f.type).split(" | ") for t in _NEEDS[word.split("[")[0]]]
         finite = not isinstance(value, float) or math.isfinite(value)
-        if isinstance(value, bool) or not isinstance(value, tuple(allowed)) or not finite:
+        if isinstance(value, bool) != (f.type == "bool") or not isinstance(value, tuple(allowed)) or not finite:
             raise ExhumeError(f"{path}: {kind.__name__}.{f.name} must be {f.type}, got {value!r}.")
         checked[f.name] = tuple(value) if isinstance(value, list) else value
     return kind(**checked)

@@ -3,14 +3,16 @@
 from exhume.attacks.base import Attack, Progress, Resources, Watch
 from exhume.attacks.gauss_newton import GaussNewton
 from exhume.attacks.projection_gd import ProjectionGD
+from exhume.attacks.subspace import Subspace
 from exhume.errors import unknown_name
 
-ATTACKS: dict[str, type[GaussNewton] | type[ProjectionGD]] = {
+ATTACKS: dict[str, type[GaussNewton] | type[ProjectionGD] | type[Subspace]] = {
     "gauss-newton": GaussNewton,
     "projection-gd": ProjectionGD,
+    "subspace": Subspace,
 }
 
-__all__ = ["ATTACKS", "Attack", "GaussNewton", "Progress", "ProjectionGD", "Resources", "Watch", "attack_named"]
+__all__ = ["ATTACKS", "Attack", "GaussNewton", "Progress", "ProjectionGD", "Resources", "Subspace", "Watch", "attack_named"]
 
 
 def attack_named(name: str, **settings: object) -> Attack:

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from exhume.attacks.span import SpanProblem, State
+from exhume.attacks.span_base import Span, State
 from exhume.linalg import streams
 from exhume.linalg.precision import cholesky, precision
 from exhume.result import Certificate, Status
@@ -20,7 +20,7 @@ _PROBES = 3
 _SEPARATE = 1e-9
 
 
-def cliff(problem: SpanProblem, state: State, seed: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def cliff(problem: Span, state: State, seed: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Removal costs of the rows found, and of spare rows added on top: each row found matters, a further one does not."""
     spare = streams.random_directions(_PROBES, problem.d, seed=seed, purpose="probes").to(state.X)
     scale = problem.radius if problem.radius is not None else math.sqrt(problem.d)
@@ -29,7 +29,7 @@ def cliff(problem: SpanProblem, state: State, seed: int) -> tuple[tuple[float, .
     return tuple(costs[: state.m].tolist()), tuple(costs[state.m :].tolist())
 
 
-def row_errors(problem: SpanProblem, state: State) -> tuple[float, ...]:
+def row_errors(problem: Span, state: State) -> tuple[float, ...]:
     """Relative standard error of each row: sigma^2 (J^T J)^-1 with the n x n curvature, sigma at least rounding."""
     free = problem.p * problem.k - unknowns(problem, state)
     rounding = torch.finfo(problem.dtype).eps ** 2
@@ -40,17 +40,16 @@ def row_errors(problem: SpanProblem, state: State) -> tuple[float, ...]:
     return tuple((torch.sqrt(variance * inverse * problem.d) / norms).tolist())
 
 
-def unknowns(problem: SpanProblem, state: State) -> int:
+def unknowns(problem: Span, state: State) -> int:
     """Free coordinates of the rows plus one coefficient per row and output."""
     per_row = problem.d - (problem.radius is not None) + problem.k
     return state.m * per_row
 
 
-def equations(problem: SpanProblem, state: State) -> int:
-    """Features that say something times independent outputs: one that is off for every row gives an inequality only."""
-    informative = int((state.slopes != 0).any(1).sum())
+def equations(problem: Span, state: State) -> int:
+    """Features that say something times independent outputs."""
     spectrum = torch.linalg.eigvalsh((problem.theta.T @ problem.theta).double())
-    return informative * int((spectrum > torch.finfo(problem.dtype).eps * spectrum[-1]).sum())
+    return problem.informative(state) * int((spectrum > torch.finfo(problem.dtype).eps * spectrum[-1]).sum())
 
 
 def separation(state: State) -> float:
@@ -60,7 +59,7 @@ def separation(state: State) -> float:
     return float(torch.linalg.eigvalsh(slopes.T @ slopes)[0])
 
 
-def certify(problem: SpanProblem, state: State, *, costs: tuple[float, ...], spare: tuple[float, ...]) -> Certificate:
+def certify(problem: Span, state: State, *, costs: tuple[float, ...], spare: tuple[float, ...]) -> Certificate:
     """The certificate of a final state on all features."""
     return Certificate(
         equations=equations(problem, state),

@@ -10,13 +10,15 @@ import torch
 
 from exhume.attacks import certificate, moment_start, search, signs
 from exhume.attacks.base import Checkpoint, Clock, Progress, Resources, Watch, check_rows, estimate_eta, ignore
+from exhume.attacks.network import NetworkRun
 from exhume.attacks.scale import resolve_scale
 from exhume.attacks.search import Plan, Search
-from exhume.attacks.span import SpanProblem, State
+from exhume.attacks.span import SpanProblem
+from exhume.attacks.span_base import State
 from exhume.errors import ExhumeError
 from exhume.features import RandomFeatures
 from exhume.linalg.precision import precision
-from exhume.release import Release
+from exhume.release import FeatureSpec, NetworkSpec, Release
 from exhume.result import Curve, Reconstruction, Status
 
 _POLISH_STEPS = 6
@@ -41,6 +43,7 @@ class GaussNewton:
     full_rounds: int = 6
     subsample: float = 3.0  # features per unknown coordinate that carry the search; the rest only verify
     rows: int | None = None  # a fixed number of rows, where somebody claims to know n
+    linearise: str = "midpoint"  # networks: features at the midpoint of training, the trained or the initial weights
 
     @property
     def name(self) -> str:
@@ -49,6 +52,9 @@ class GaussNewton:
 
     def run(self, release: Release, *, seed: int = 0, watch: Watch = ignore, resources: Resources = Resources()) -> Reconstruction:
         """Rebuild the training rows from the release alone."""
+        if isinstance(release.features, NetworkSpec):
+            network = NetworkRun(self.name, self.plan(), release, seed, watch, resources, point=self.linearise, rows=self.rows)
+            return network.run()
         run = _Run(self, release, seed, watch, resources)
         return run.finish(run.search())
 
@@ -73,6 +79,7 @@ class _Run:
         check_rows(self.known_n, release)
         # V may take half of the budget; features and slopes of the rows share the other half.
         self.keep = resources.memory // 2
+        assert isinstance(release.features, FeatureSpec)
         self.features = RandomFeatures(release.features, dtype=release.weights.dtype, device=resources.device, keep_bytes=self.keep)
         homogeneous = self.features.activation.homogeneous
         norm = release.facts.input_norm

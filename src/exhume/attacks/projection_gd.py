@@ -11,10 +11,12 @@ import torch
 from exhume.attacks import certificate
 from exhume.attacks.base import Checkpoint, Clock, Progress, Resources, Watch, check_rows, estimate_eta, ignore
 from exhume.attacks.search import visible_rows
-from exhume.attacks.span import SpanProblem, State
+from exhume.attacks.span import SpanProblem
+from exhume.attacks.span_base import State
+from exhume.errors import ExhumeError
 from exhume.features import RandomFeatures
 from exhume.linalg import streams
-from exhume.release import Release
+from exhume.release import FeatureSpec, Release
 from exhume.result import Curve, Reconstruction, Status
 
 # Appendix D: 20 for synthetic data, 2e3 for CIFAR-10 (d = 3072), 8e3 for Tiny-ImageNet (d = 12288).
@@ -41,6 +43,8 @@ class ProjectionGD:
 
     def run(self, release: Release, *, seed: int = 0, watch: Watch = ignore, resources: Resources = Resources()) -> Reconstruction:
         """Rebuild the training rows from the release alone."""
+        if not isinstance(release.features, FeatureSpec):
+            raise ExhumeError("projection-gd attacks random features here. Use --attack gauss-newton for networks.")
         dtype, radius = release.weights.dtype, math.sqrt(release.d)
         features = RandomFeatures(release.features, dtype=dtype, device=resources.device, keep_bytes=resources.memory // 2)
         problem = SpanProblem(features, release.weights, radius=radius, nuisance=False, leak=self.leak)

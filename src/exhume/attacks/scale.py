@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from exhume.attacks.span import SpanProblem, State
+from exhume.attacks.span import SpanProblem
+from exhume.attacks.span_base import State
 from exhume.release import Facts
 
 

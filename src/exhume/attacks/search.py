@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from exhume.attacks.certificate import VAGUE, row_errors
-from exhume.attacks.span import SpanProblem, State
+from exhume.attacks.span_base import Span, State
 from exhume.linalg import streams
 from exhume.linalg.moments import krylov_width, top_eigenpairs
 from exhume.linalg.precision import precision
@@ -22,7 +22,7 @@ _SPARE_EQUATIONS = 1.05
 # Eigenvalues that leave the bulk by this factor count as samples.
 _OUTLIER = 1.1
 # Rows whose |cosine| is within this of 1 are one row.
-_APART = 0.005
+APART = 0.005
 # Rows that may go for this much loss in all, or for this multiple of the loss, are not supported by the weights.
 _UNSUPPORTED, _UNSUPPORTED_TIMES = 1e-9, 10.0
 # A row that may go for this much is doubtful: the search tries to do without it.
@@ -81,7 +81,7 @@ class Search:
     drop: int | None = None  # most rows that the next pruning may take; None means all candidates
 
 
-def row_limit(problem: SpanProblem, known_n: int | None) -> int:
+def row_limit(problem: Span, known_n: int | None) -> int:
     """Most rows that the equations can pin down: p k > (rows (d - 1 + k) + nuisance) with a margin."""
     if known_n is not None:
         return known_n
@@ -89,9 +89,9 @@ def row_limit(problem: SpanProblem, known_n: int | None) -> int:
     return max(1, int(equations / (_SPARE_EQUATIONS * (problem.d - 1 + problem.k))))
 
 
-def fresh_rows(problem: SpanProblem, vector: torch.Tensor, count: int, *, seed: int, key: int, mix: bool) -> torch.Tensor:
+def fresh_rows(problem: Span, vector: torch.Tensor, count: int, *, seed: int, key: int, mix: bool) -> torch.Tensor:
     """New rows: top eigenvectors of the moment matrix of `vector` (or random mixtures of them), random where it is blind."""
-    if not has_moment_start(problem):
+    if not problem.sees_moments:
         rows = streams.random_directions(count, problem.d, seed=seed, purpose="rows", block=key)
     else:
         _, vectors = _moment_pairs(problem, vector, min(count, problem.d), seed=seed, key=key)
@@ -106,22 +106,15 @@ def fresh_rows(problem: SpanProblem, vector: torch.Tensor, count: int, *, seed: 
     return (rows * (scale / rows.norm(dim=1, keepdim=True))).contiguous()
 
 
-def has_moment_start(problem: SpanProblem) -> bool:
-    """Whether samples show in the second moment of the weights (mu_2 != 0)."""
-    return problem.features.activation.parity != "odd"
-
-
-def _moment_pairs(
-    problem: SpanProblem, vector: torch.Tensor, count: int, *, seed: int, key: int
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _moment_pairs(problem: Span, vector: torch.Tensor, count: int, *, seed: int, key: int) -> tuple[torch.Tensor, torch.Tensor]:
     width = krylov_width(count, problem.d)
     start = streams.random_directions(problem.d, width, seed=seed, purpose="krylov", block=key).to(problem.device)
     return top_eigenpairs(lambda W: problem.moment_product(vector, W), start, count)
 
 
-def visible_rows(problem: SpanProblem, seed: int, most: int = 24) -> int:
+def visible_rows(problem: Span, seed: int, most: int = 24) -> int:
     """Samples (at most `most`) whose eigenvalue leaves the bulk; its edge is that of the same weights with shuffled signs."""
-    if not has_moment_start(problem):
+    if not problem.sees_moments:
         return 0
     vector = strongest(problem.theta)
     count = min(most, max(1, problem.d // 2))
@@ -139,7 +132,7 @@ def strongest(columns: torch.Tensor) -> torch.Tensor:
     return columns @ vectors[:, -1].to(columns)
 
 
-def begin(problem: SpanProblem, *, rows: int, seed: int, attempt: int = 0, step: int = 0) -> Search:
+def begin(problem: Span, *, rows: int, seed: int, attempt: int = 0, step: int = 0) -> Search:
     """A first set of rows; later attempts mix the eigenvectors at random."""
     vector = strongest(problem.theta)
     X = fresh_rows(problem, vector, rows, seed=seed, key=1000 * attempt, mix=attempt > 0)
@@ -147,24 +140,24 @@ def begin(problem: SpanProblem, *, rows: int, seed: int, attempt: int = 0, step:
 
 
 def advance(
-    problem: SpanProblem, state: State, search: Search, plan: Plan, *, limit: int, first_rows: int, seed: int
+    problem: Span, state: State, search: Search, plan: Plan, *, limit: int, first_rows: int, seed: int
 ) -> tuple[Search, State]:
     """One outer step: a Gauss-Newton step, or new rows, or rows out, or the end."""
     floors = precision(problem.dtype)
     pace = plan.pace(search.attempt)
-    stalled = _stalled(search.losses, pace)
+    no_gain = stalled(search.losses, pace)
     needed = search.fallback is not None and state.loss > max(floors.converged, _WORSE * search.before)
-    if state.loss <= floors.converged or (stalled and state.loss <= floors.certified and not needed):
+    if state.loss <= floors.converged or (no_gain and state.loss <= floors.certified and not needed):
         return _prune(problem, state, search)
     near = state.loss < _NEAR
-    if search.fallback is not None and _stalled(search.losses, _PRUNED_PACE):
+    if search.fallback is not None and stalled(search.losses, _PRUNED_PACE):
         return _undo_pruning(problem, search)
-    slow = _stalled(search.losses, replace(pace, gain=_SLOW))
+    slow = stalled(search.losses, replace(pace, gain=_SLOW))
     if near and slow and search.fallback is None and search.drop is None:
         lean = _without_spare_rows(problem, state, search, _UNSUPPORTED)
         if lean is not None:
             return lean
-    if stalled and search.fallback is None:
+    if no_gain and search.fallback is None:
         return _reshape(problem, state, search, plan, limit=limit, first_rows=first_rows, seed=seed)
     cg_steps, cg_tolerance = (_NEAR_CG * plan.cg_steps, plan.cg_tolerance / 10) if near else (plan.cg_steps, plan.cg_tolerance)
     X = problem.step(state, damping=search.damping, cg_steps=cg_steps, cg_tolerance=cg_tolerance)
@@ -176,25 +169,26 @@ def advance(
     return replace(search, X=kept.X, damping=damping, losses=losses, step=search.step + 1), kept
 
 
-def _stalled(losses: tuple[float, ...], pace: Pace) -> bool:
+def stalled(losses: tuple[float, ...], pace: Pace) -> bool:
+    """Whether the last `patience` steps gained too little."""
     return len(losses) > pace.patience and losses[-1] > losses[-1 - pace.patience] * pace.gain
 
 
-def _restart(problem: SpanProblem, search: Search, X: torch.Tensor, **changes: object) -> tuple[Search, State]:
+def _restart(problem: Span, search: Search, X: torch.Tensor, **changes: object) -> tuple[Search, State]:
     """The search with another set of rows: state anew, damping and loss history cleared."""
     state = problem.state(X)
     fresh = replace(search, X=X, damping=_FIRST_DAMPING, losses=(state.loss,), step=search.step + 1, **changes)  # type: ignore[arg-type]
     return fresh, state
 
 
-def _prune(problem: SpanProblem, state: State, search: Search) -> tuple[Search, State]:
+def _prune(problem: Span, state: State, search: Search) -> tuple[Search, State]:
     """Drop rows that the weights do not support; done when none can go."""
     proved = replace(search, fallback=None, drop=None if search.fallback is not None else search.drop)
     budget = max(_UNSUPPORTED, _UNSUPPORTED_TIMES * state.loss)
     return _without_spare_rows(problem, state, proved, budget) or (replace(proved, stage="done"), state)
 
 
-def _without_spare_rows(problem: SpanProblem, state: State, search: Search, budget: float) -> tuple[Search, State] | None:
+def _without_spare_rows(problem: Span, state: State, search: Search, budget: float) -> tuple[Search, State] | None:
     """The search without repeated rows, and without those that may go for `budget` of loss in all; None when all are needed.
 
     Repeats can fit exactly: between two of V's hyperplanes ReLU is linear, so a sample split into two rows of one cell
@@ -202,7 +196,7 @@ def _without_spare_rows(problem: SpanProblem, state: State, search: Search, budg
     happens is seen by going on; until then the rows from before stay at hand.
     """
     costs = problem.removal_costs(state)
-    kept = set(distinct_rows(state.X, costs, apart=_APART).tolist())
+    kept = set(distinct_rows(state.X, costs, apart=APART).tolist())
     kept &= set(state.projector.supported(state.alpha, budget * problem.energy))
     kept -= {i for i, error in enumerate(row_errors(problem, state)) if error > VAGUE}  # together they stand for fewer rows
     weakest = int(costs.argmin())
@@ -215,7 +209,7 @@ def _without_spare_rows(problem: SpanProblem, state: State, search: Search, budg
     return _restart(problem, search, state.X[keep], stage="prune", fallback=state.X, before=state.loss, drop=len(spare))
 
 
-def _undo_pruning(problem: SpanProblem, search: Search) -> tuple[Search, State]:
+def _undo_pruning(problem: Span, search: Search) -> tuple[Search, State]:
     """Pruning took a row that was needed: go back, and take half as many next time."""
     assert search.fallback is not None
     assert search.drop is not None
@@ -234,7 +228,7 @@ def distinct_rows(X: torch.Tensor, costs: torch.Tensor, *, apart: float) -> torc
 
 
 def _reshape(
-    problem: SpanProblem, state: State, search: Search, plan: Plan, *, limit: int, first_rows: int, seed: int
+    problem: Span, state: State, search: Search, plan: Plan, *, limit: int, first_rows: int, seed: int
 ) -> tuple[Search, State]:
     """Merge repeated rows, replace the weakest, and grow towards the limit along the residual's moments."""
     at_limit = state.m >= limit
@@ -246,7 +240,7 @@ def _reshape(
     pace = plan.pace(search.attempt)
     target = min(limit, state.m + max(pace.least, int(pace.growth * state.m)))
     costs = problem.removal_costs(state)
-    keep = distinct_rows(state.X, costs, apart=_APART)[: max(1, state.m - int(plan.turnover * state.m))]
+    keep = distinct_rows(state.X, costs, apart=APART)[: max(1, state.m - int(plan.turnover * state.m))]
     if at_limit and len(keep) == state.m:
         keep = keep[:-1]
     key = 1000 * search.attempt + search.round + 1

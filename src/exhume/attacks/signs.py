@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import torch
 
-from exhume.attacks.span import SpanProblem, State
+from exhume.attacks.span import SpanProblem
+from exhume.attacks.span_base import State
 from exhume.linalg.binary import solve_binary
 from exhume.linalg.precision import precision
 
@@ -18,12 +19,13 @@ _SECONDS = 20.0
 _SLACK = 1e4
 
 
-def resolve_signs(problem: SpanProblem, state: State) -> tuple[bool, torch.Tensor, str]:
-    """(resolved, rows with their signs, remark)."""
+def resolve_signs(problem: SpanProblem, state: State, floor: float | None = None) -> tuple[bool, torch.Tensor, str]:
+    """(resolved, rows with their signs, remark); a fit whose loss is above `floor` (rounding by default) has none to resolve."""
+    floor = precision(problem.dtype).certified if floor is None else floor
     parity = problem.features.activation.parity
     if parity != "linear-odd":
         return parity == "mixed", state.X, ""
-    if state.zeta is None or state.loss > precision(problem.dtype).certified:
+    if state.zeta is None or state.loss > floor:
         return False, state.X, ""  # a search that failed has no signs to resolve
     columns = -2 * problem.features.activation.odd_slope * torch.einsum("mk,md->dkm", state.alpha, state.X.double())
     A = columns.reshape(problem.d * problem.k, state.m).cpu().numpy()

@@ -1,7 +1,5 @@
-"""The span problem: find rows X whose features span the weights, ||theta - Phi(X)^T alpha - N zeta||^2 -> 0.
+"""The span problem over phi(x) = act(V x), block by block: ||theta - Phi(X)^T alpha - N zeta||^2 -> 0.
 
-A separable least-squares problem with zero residual. `SpanProblem` gives, block by block over the features, all that a
-solver needs: the state at X with alpha and zeta eliminated, the gradient, one Gauss-Newton product, a preconditioner.
 Every sum over features is a sum over blocks, so V need not exist as a whole.
 """
 
@@ -9,50 +7,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import torch
 
-from exhume.features import Block, ProjectedFeatures, RandomFeatures
-from exhume.linalg.blocks import slices
-from exhume.linalg.cg import Group, conjugate_gradients
-from exhume.linalg.precision import GramSum, cholesky, precision
+from exhume.attacks.span_base import Span, State
+from exhume.features import Block, MatrixFeatures, RandomFeatures
+from exhume.linalg.cg import Group
+from exhume.linalg.precision import GramSum, cholesky
 from exhume.linalg.projector import Projector
 
-# Rows whose alpha is (nearly) zero have no curvature; the preconditioner keeps this share of the mean instead.
-_WEAK_ROW = 1e-6
-# Rows per partial Gram: products in the dtype, sums of them in float64.
-_GRAM_ROWS = 8192
 # Skinny GEMMs run up to twice as fast on a multiple of this many columns.
 _COLUMNS = 8
 
 
-@dataclass(frozen=True)
-class State:
-    """The problem at rows X, with the linear coefficients solved for."""
-
-    X: torch.Tensor  # (m, d)
-    Phi: torch.Tensor  # (p, m) features
-    slopes: torch.Tensor  # (p, m) phi'(Vx), its linear part removed where that is a nuisance column
-    projector: Projector
-    alpha: torch.Tensor  # (m, k) float64
-    zeta: torch.Tensor | None  # (q, k) float64, nuisance coefficients
-    residual: torch.Tensor  # (p, k)
-    gradient: torch.Tensor  # (m, d): minus the gradient of half the squared residual
-    loss: float  # ||residual||^2 / ||theta||^2
-
-    @property
-    def m(self) -> int:
-        """Number of candidate rows."""
-        return self.X.shape[0]
-
-
-class SpanProblem:
+class SpanProblem(Span):
     """theta in span{phi(x_i)}, up to nuisance columns [1, V] that take the sign of x out of the landscape."""
 
     def __init__(
         self,
-        features: RandomFeatures | ProjectedFeatures,
+        features: RandomFeatures | MatrixFeatures,
         weights: torch.Tensor,  # (k, p)
         *,
         radius: float | None,
@@ -61,6 +34,7 @@ class SpanProblem:
         leak: float = 0.0,
     ) -> None:
         self.features = features
+        self.sees_moments = features.activation.parity != "odd"
         self.dtype, self.device = features.dtype, features.device
         self.d, self.k = features.d, weights.shape[0]
         self._weights = weights.T.to(self.device, self.dtype).contiguous()  # (p, k)
@@ -69,7 +43,6 @@ class SpanProblem:
         self.leak = leak  # slope that stands in for an exactly flat activation
         self.passes = 0
         self._buffer = torch.empty(0, dtype=self.dtype, device=self.device)
-        self._jitter = precision(self.dtype).jitter
         q = self.d + 1
         self._nuisance_gram = GramSum(q, dtype=self.dtype, device=self.device) if nuisance else None
         self._nuisance_theta = torch.zeros(q, self.k, dtype=torch.float64, device=self.device) if nuisance else None
@@ -116,18 +89,6 @@ class SpanProblem:
     def _zeros(self, *shape: int) -> torch.Tensor:
         return torch.zeros(*shape, dtype=torch.float64, device=self.device)
 
-    def on_sphere(self, X: torch.Tensor) -> torch.Tensor:
-        """Rows rescaled to the radius, where there is one."""
-        if self.radius is None:
-            return X
-        return X * (self.radius / X.norm(dim=1, keepdim=True))
-
-    def tangent(self, X: torch.Tensor, step: torch.Tensor) -> torch.Tensor:
-        """The part of a step that stays on the sphere."""
-        if self.radius is None:
-            return step
-        return step - X * ((step * X).sum(1, keepdim=True) / self.radius**2)
-
     def state(self, X: torch.Tensor) -> State:
         """Features, eliminated coefficients, residual, loss and gradient at X: two sweeps over V, four GEMMs."""
         m, k = X.shape[0], self.k
@@ -171,37 +132,6 @@ class SpanProblem:
                 r -= _nuisance_values(block, zeta.to(self.dtype))
             gradient += ((r @ a.T).mul_(slopes[block.rows])).T @ block.V
         return R, gradient
-
-    def row_curvature(self, state: State) -> torch.Tensor:
-        """The n x n matrix of the model J^T J ~ ((M^T M) o (alpha alpha^T) / d) (x) I_d, in float64."""
-        gram = torch.zeros(state.m, state.m, dtype=torch.float64, device=self.device)
-        for rows in slices(self.p, _GRAM_ROWS):
-            slopes = state.slopes[rows]
-            gram += slopes.T @ slopes
-        return gram * (state.alpha @ state.alpha.T) / self.d
-
-    def step(self, state: State, *, damping: float, cg_steps: int, cg_tolerance: float) -> torch.Tensor:
-        """Rows after one damped Gauss-Newton step; alpha and zeta are unknowns of the inner problem, so a product is one sweep."""
-        curvature = self.row_curvature(state)
-        diagonal = curvature.diagonal()
-        diagonal = diagonal.clamp(min=float(diagonal.mean()) * _WEAK_ROW)
-        factor = cholesky(curvature + torch.diag(damping * diagonal), jitter=self._jitter)
-        ridge = (damping * diagonal).to(self.dtype)[:, None]
-
-        def product(unknowns: Group) -> Group:
-            image = self.gauss_newton_product(state, unknowns)
-            return (self.tangent(state.X, image[0]) + ridge * unknowns[0], *image[1:])
-
-        def precondition(residual: Group) -> Group:
-            rows = torch.cholesky_solve(residual[0].double(), factor).to(self.dtype)
-            a, z = state.projector.solve(residual[1], residual[2] if self.nuisance else None)
-            return (self.tangent(state.X, rows), a, *([] if z is None else [z]))
-
-        right: Group = (self.tangent(state.X, state.gradient), torch.zeros_like(state.alpha))
-        if state.zeta is not None:
-            right = (*right, torch.zeros_like(state.zeta))
-        move = conjugate_gradients(product, right, precondition, steps=cg_steps, tolerance=cg_tolerance)
-        return self.on_sphere(state.X + move[0]).contiguous()
 
     def gauss_newton_product(self, state: State, unknowns: Group) -> Group:
         """J^T J (dX, dalpha, dzeta) with J = [slopes o V dX^T alpha, Phi, N]: one sweep over V, two GEMMs per block."""
@@ -254,9 +184,9 @@ class SpanProblem:
         self.passes += 2
         return self.d * image - total * directions
 
-    def removal_costs(self, state: State) -> torch.Tensor:
-        """Loss that removing each row would cost, normalised, (m,)."""
-        return state.projector.removal_cost(state.alpha) / self.energy
+    def informative(self, state: State) -> int:
+        """Features that are on for some row: one that is off for every row gives an inequality only."""
+        return int((state.slopes != 0).any(1).sum())
 
 
 def _padded(rows: torch.Tensor) -> torch.Tensor:

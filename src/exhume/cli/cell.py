@@ -7,22 +7,20 @@ from typing import Any
 from exhume.attacks import GaussNewton
 from exhume.cli import common
 from exhume.data import DataRequest
-from exhume.errors import unknown_name
 from exhume.lab import Cell
-from exhume.victims import VICTIMS
 
 
 def cell_from(options: dict[str, Any]) -> Cell:
     """Data, victim and, where the command has one, attack."""
-    if options["victim"] not in VICTIMS:
-        raise unknown_name("victim", options["victim"], VICTIMS)
     attack = GaussNewton()
     if "attack" in options:
         attack = common.attack_from(
             options["attack"], options["rows"], options["starts"], options["max_steps"], options["step_size"]
         )
+    # Ten outputs on CIFAR-10 mean its ten classes.
+    source = "cifar10-multi" if options["source"] == "cifar10" and options["k"] > 2 else options["source"]
     request = DataRequest(
-        source=options["source"],
+        source=source,
         n=options["n"],
         d=options["d"],
         seed=options["seed"],
@@ -31,6 +29,13 @@ def cell_from(options: dict[str, Any]) -> Cell:
     )
     return Cell(
         data=request,
+        victim=options["victim"],
+        loss=options["loss"],
+        k=options["k"],
+        weight_decay=options["weight_decay"],
+        prune=options["prune"],
+        schedule="paper" if options["paper_schedule"] else "fast",
+        know_init=options["know_init"],
         ratio=options["ratio"],
         p=options["p"],
         activation=options["activation"],

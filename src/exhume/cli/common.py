@@ -99,12 +99,24 @@ data_options = options(
 )
 
 victim_options = options(
-    click.option("--victim", default="rf", show_default=True, help="What is trained: rf (random features)."),
-    click.option("--ratio", type=float, default=4.0, show_default=True, help="p / (d n): parameters per unknown."),
-    click.option("--p", type=int, help="Number of features, instead of --ratio."),
+    click.option("--victim", default="rf", show_default=True, help="What is trained: rf, two-layer, resnet or vit."),
+    click.option("--loss", default="square", show_default=True, help="Training loss: square, logistic or cross-entropy."),
+    click.option("--k", type=int, default=1, show_default=True, help="Outputs of a network: classes for k > 1."),
+    click.option("--ratio", type=float, default=4.0, show_default=True, help="p / (d n), p the last layer's parameters."),
+    click.option("--p", type=int, help="Parameters of the last layer, instead of --ratio."),
     click.option("--activation", default="relu", show_default=True, help="Activation; see `exhume activation`."),
     click.option("--ridge", type=float, default=0.0, show_default=True, help="Ridge penalty lambda (Eq. 169)."),
+    click.option("--weight-decay", type=float, default=0.0, show_default=True, help="Networks: decay per unit of step size."),
+    click.option("--prune", type=float, default=0.0, show_default=True, help="Networks: share of last-layer features pruned."),
+    click.option("--paper-schedule", is_flag=True, help="Networks: Appendix D's step size and 10^6 steps (slow)."),
     click.option("--dtype", type=click.Choice(["auto", "float32", "float64"]), default="auto", show_default=True),
+    click.option(
+        "--know-init",
+        type=click.Choice(["all", "last", "none"]),
+        default="all",
+        show_default=True,
+        help="Networks: which weights before training the attacker knows.",
+    ),
     click.option("--know-n", is_flag=True, help="Tell the attacker the number of samples."),
     click.option("--hide-labels", is_flag=True, help="Do not tell the attacker that labels are -1/+1."),
     click.option("--hide-norm", is_flag=True, help="Do not tell the attacker the common norm of the inputs."),
@@ -112,7 +124,7 @@ victim_options = options(
 )
 
 attack_options = options(
-    click.option("--attack", default="gauss-newton", show_default=True, help="gauss-newton or projection-gd."),
+    click.option("--attack", default="gauss-newton", show_default=True, help="gauss-newton, subspace or projection-gd."),
     click.option("--rows", type=int, help="Number of rows to look for, as if somebody claimed to know n."),
     click.option("--starts", type=int, help="gauss-newton: how often to start anew (default 4)."),
     click.option("--max-steps", type=int, help="projection-gd: most steps (default 20000)."),

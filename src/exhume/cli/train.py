@@ -34,9 +34,8 @@ def command(**options: Any) -> None:
     from exhume.data import load, save_dataset
     from exhume.errors import ExhumeError
     from exhume.files import require_writable
-    from exhume.lab.trial import victim_of
+    from exhume.lab.trial import train_cell
     from exhume.release import save_release
-    from exhume.victims import train_random_features
 
     if options["release"] == options["truth"]:
         raise ExhumeError("--release and --truth must be different files.")
@@ -47,16 +46,18 @@ def command(**options: Any) -> None:
     resources = common.resources_from(options["memory"], options["device"], options["threads"], None)
     cell = cell_from(options)
     dataset = load(cell.data)
-    trained = train_random_features(victim_of(cell, dataset), dataset, device=resources.device, memory=resources.memory)
+    with common.progress(quiet=options["as_json"]) as watch:
+        trained = train_cell(cell, dataset, device=resources.device, memory=resources.memory, report=watch)
     save_release(trained.release, options["release"])
     save_dataset(trained.truth, options["truth"])
     row = {
         "release": str(options["release"]),
         "truth": str(options["truth"]),
-        "p": trained.release.p,
+        "p": trained.release.p * trained.release.k,
         "d": trained.release.d,
         "n": trained.truth.n,
         "train_loss": trained.train_loss,
+        **trained.course,
         "notes": list(trained.truth.notes),
     }
     if options["as_json"]:
@@ -68,4 +69,14 @@ def command(**options: Any) -> None:
         ("p / (d n)", f"{row['p']} / ({row['d']} x {row['n']})"),
         ("train loss", f"{row['train_loss']:.1e}"),
     ]
+    if trained.course:
+        lines += [
+            ("steps", str(row["train_steps"])),
+            ("feature drift", f"{row['feature_drift']:.2e}"),
+            ("first layer's change", f"{row['first_layer_change']:.2e}, spectrum {_spectrum(row['first_layer_spectrum'])}"),
+        ]
     common.print_table("trained", lines + [("note", note) for note in trained.truth.notes])
+
+
+def _spectrum(values: tuple[float, ...]) -> str:
+    return " ".join(f"{value:.1e}" for value in values[:6]) + " ..."

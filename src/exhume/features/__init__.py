@@ -2,13 +2,15 @@
 
 from exhume.features.activations import ACTIVATIONS, Activation, activation
 from exhume.features.hermite import Reading, hermite_coefficients, read_activation
-from exhume.features.random import Block, ProjectedFeatures, RandomFeatures
+from exhume.features.module import ModuleFeatures
+from exhume.features.random import Block, MatrixFeatures, RandomFeatures
 
 __all__ = [
     "ACTIVATIONS",
     "Activation",
     "Block",
-    "ProjectedFeatures",
+    "MatrixFeatures",
+    "ModuleFeatures",
     "RandomFeatures",
     "Reading",
     "activation",

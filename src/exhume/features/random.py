@@ -72,9 +72,7 @@ class RandomFeatures:
     @cached_property
     def mean_slope(self) -> float:
         """mu_1 = E[phi'(g)], relative to the odd weight where features have a phase."""
-        if self.activation.phase:
-            return -math.sqrt(2.0) * math.exp(-0.5)
-        return hermite_coefficients(self.activation, 1)[1]
+        return _mean_slope(self.activation)
 
     def whole_blocks(self, count: int) -> int:
         """The smallest number of features >= count that ends at a block's end (or at p)."""
@@ -113,30 +111,44 @@ class RandomFeatures:
         return Block(rows, V.to(self.device), phase)
 
 
-class ProjectedFeatures:
-    """The first `count` features of inputs x = Q z as features of z: V is replaced by V Q, which stays in memory."""
+class MatrixFeatures:
+    """phi(x) = act(V x) for a matrix V that is at hand as a whole: a trained first layer, or V Q for inputs x = Q z."""
 
-    def __init__(self, features: RandomFeatures, basis: torch.Tensor, count: int) -> None:
-        self.activation, self.mean_slope = features.activation, features.mean_slope
-        self.dtype, self.device = features.dtype, features.device
-        self.p, self.d = features.whole_blocks(count), basis.shape[1]
-        Q = basis.to(self.device, self.dtype)
-        V = torch.empty(self.p, self.d, dtype=self.dtype, device=self.device)
-        phases = []
-        for block in features.blocks(stop=self.p):
-            torch.mm(block.V, Q, out=V[block.rows])
-            phases += [] if block.phase is None else [block.phase]
-        phase = torch.cat(phases) if phases else None
+    def __init__(self, V: torch.Tensor, act: str, phase: torch.Tensor | None = None) -> None:
+        self.activation = activation(act)
+        self.dtype, self.device = V.dtype, V.device
+        self.p, self.d = V.shape
         step = block_rows(self.d, V.element_size(), granule=streams.STREAM_ROWS)
         self._blocks = [Block(rows, V[rows], None if phase is None else phase[rows]) for rows in slices(self.p, step)]
 
+    @staticmethod
+    def projected(features: RandomFeatures | MatrixFeatures, basis: torch.Tensor, count: int) -> MatrixFeatures:
+        """The first `count` features of inputs x = Q z as features of z."""
+        p, Q = features.whole_blocks(count), basis.to(features.device, features.dtype)
+        V = torch.empty(p, Q.shape[1], dtype=features.dtype, device=features.device)
+        phases = []
+        for block in features.blocks(stop=p):
+            torch.mm(block.V, Q, out=V[block.rows])
+            phases += [] if block.phase is None else [block.phase]
+        return MatrixFeatures(V, features.activation.name, torch.cat(phases) if phases else None)
+
+    @cached_property
+    def mean_slope(self) -> float:
+        """As for random features."""
+        return _mean_slope(self.activation)
+
     def whole_blocks(self, count: int) -> int:
-        """All of them: there is no stream behind these features."""
+        """All of them: they are at hand."""
         return self.p
 
     def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[Block]:
         """All features in order."""
         return iter(self._blocks)
+
+
+def _mean_slope(act: Activation) -> float:
+    """mu_1 = E[phi'(g)], relative to the odd weight where features have a phase."""
+    return -math.sqrt(2.0) * math.exp(-0.5) if act.phase else hermite_coefficients(act, 1)[1]
 
 
 def _fingerprint(seed: int, d: int) -> tuple[float, ...]:

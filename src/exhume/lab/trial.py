@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
 
-from exhume.attacks import Attack, GaussNewton, Resources, Watch
-from exhume.attacks.base import ignore
+from exhume.attacks import Attack, GaussNewton, Progress, Resources, Watch
+from exhume.attacks.base import Clock, ignore
 from exhume.data import DataRequest, Dataset, load
-from exhume.errors import ExhumeError
+from exhume.errors import ExhumeError, unknown_name
 from exhume.linalg.blocks import peak_rss_mb
 from exhume.release import Release
 from exhume.result import Reconstruction
 from exhume.score import Score, evaluate
-from exhume.victims import RandomFeaturesVictim, train_random_features
+from exhume.victims import VICTIMS, NetworkVictim, RandomFeaturesVictim, Trained, train_network, train_random_features
 
 # Below this size of V, float64 costs seconds and brings errors down to 1e-14.
 _FLOAT64_LIMIT = 40_000_000
@@ -27,10 +28,17 @@ class Cell:
     """All that fixes a trial."""
 
     data: DataRequest
-    ratio: float | None = 4.0  # p / (d n)
+    victim: str = "rf"
+    loss: str = "square"
+    k: int = 1  # outputs
+    ratio: float | None = 4.0  # p / (d n), where p counts the last layer of all outputs
     p: int | None = None  # instead of a ratio
     activation: str = "relu"
     ridge: float = 0.0
+    weight_decay: float = 0.0
+    prune: float = 0.0
+    schedule: str = "fast"
+    know_init: str = "all"
     seed: int = 0
     dtype: str = "auto"
     know_n: bool = False
@@ -51,6 +59,7 @@ class TrialResult:
     score: Score
     train_loss: float
     peak_rss_mb: float
+    course: dict[str, Any] = field(default_factory=dict)
 
     def row(self) -> dict[str, Any]:
         """The trial as one flat JSON object."""
@@ -58,9 +67,12 @@ class TrialResult:
         score = {k: v for k, v in asdict(self.score).items() if k != "matched" and v is not None and v != ()}
         return score | {
             "data": self.truth.name,
+            "victim": self.cell.victim,
+            "objective": self.cell.loss,
+            "k": self.release.k,
             "d": self.release.d,
-            "p": self.release.p,
-            "ratio": self.release.p / (self.release.d * self.truth.n),
+            "p": self.release.p * self.release.k,
+            "ratio": self.release.p * self.release.k / (self.release.d * self.truth.n),
             "activation": self.release.features.activation,
             "ridge": self.cell.ridge,
             "seed": self.cell.seed,
@@ -80,34 +92,57 @@ class TrialResult:
             "passes": guess.passes,
             "seconds": guess.seconds,
             "train_loss": self.train_loss,
+            **self.course,
             "peak_rss_mb": self.peak_rss_mb,
             "notes": [*self.truth.notes, *guess.notes],
         }
 
 
-def victim_of(cell: Cell, dataset: Dataset) -> RandomFeaturesVictim:
-    """The victim that a cell describes for its dataset."""
+def train_cell(cell: Cell, dataset: Dataset, *, device: str, memory: int, report: Watch = ignore) -> Trained:
+    """Train the victim that a cell describes on its dataset."""
     if cell.p is None and (cell.ratio is None or not 0 < cell.ratio < 1e9):
         raise ExhumeError(f"--ratio must be a positive number, got {cell.ratio}.")
+    if cell.victim not in VICTIMS:
+        raise unknown_name("victim", cell.victim, VICTIMS)
     p = cell.p if cell.p is not None else max(1, round((cell.ratio or 0) * dataset.d * dataset.n))
-    auto = "float64" if p * dataset.d <= _FLOAT64_LIMIT else "float32"
-    return RandomFeaturesVictim(
-        p=p,
-        activation=cell.activation,
-        ridge=cell.ridge,
-        seed=cell.seed,
-        dtype=DTYPES[auto if cell.dtype == "auto" else cell.dtype],
-        know_n=cell.know_n,
-        know_labels=cell.know_labels,
-        know_norm=cell.know_norm,
-        allow_underfit=cell.allow_underfit,
-    )
+    auto = "float64" if p * dataset.d <= _FLOAT64_LIMIT * cell.k else "float32"
+    shared: dict[str, Any] = {
+        "loss": cell.loss,
+        "seed": cell.seed,
+        "dtype": DTYPES[auto if cell.dtype == "auto" else cell.dtype],
+        "know_n": cell.know_n,
+        "know_labels": cell.know_labels,
+        "know_norm": cell.know_norm,
+    }
+    if cell.victim != "rf":
+        if cell.ridge or cell.activation != "relu":
+            raise ExhumeError("networks take --weight-decay instead of --ridge, and their own activation. Leave both out.")
+        network = NetworkVictim(
+            architecture=cell.victim,
+            last_layer=p,
+            k=cell.k,
+            weight_decay=cell.weight_decay,
+            prune=cell.prune,
+            schedule=cell.schedule,
+            know_init=cell.know_init,
+            **shared,
+        )
+        return train_network(network, dataset, device=device, report=_training_progress(report))
+    if cell.k != 1 or cell.weight_decay or cell.prune:
+        raise ExhumeError("--k, --weight-decay and --prune belong to networks. Give --victim two-layer, or --ridge for rf.")
+    victim = RandomFeaturesVictim(p=p, activation=cell.activation, ridge=cell.ridge, allow_underfit=cell.allow_underfit, **shared)
+    return train_random_features(victim, dataset, device=device, memory=memory)
+
+
+def _training_progress(report: Watch) -> Callable[[int, float], None]:
+    clock = Clock()
+    return lambda step, loss: report(Progress("train", step, loss, 0, 0, clock.seconds, None, torch.empty(0)))
 
 
 def run_trial(cell: Cell, *, watch: Watch = ignore, resources: Resources = Resources()) -> TrialResult:
     """Train, attack, score: the attack sees the release and nothing else."""
     dataset = load(cell.data)
-    trained = train_random_features(victim_of(cell, dataset), dataset, device=resources.device, memory=resources.memory)
+    trained = train_cell(cell, dataset, device=resources.device, memory=resources.memory, report=watch)
     guess = cell.attack.run(trained.release, seed=cell.seed, watch=watch, resources=resources)
     score = evaluate(guess, trained.truth, trained.release, device=resources.device, memory=resources.memory)
-    return TrialResult(cell, trained.truth, trained.release, guess, score, trained.train_loss, peak_rss_mb())
+    return TrialResult(cell, trained.truth, trained.release, guess, score, trained.train_loss, peak_rss_mb(), trained.course)

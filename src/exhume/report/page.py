@@ -12,6 +12,7 @@ from exhume import __version__
 from exhume.errors import ExhumeError
 from exhume.files import write_text
 from exhume.lab import TrialResult
+from exhume.release import FeatureSpec, Release
 from exhume.report import figures
 from exhume.report.recorder import Recorder, Snapshot
 from exhume.score.match import match
@@ -60,7 +61,7 @@ def _context(story: Story) -> dict[str, Any]:
         "knowledge": _knowledge(result),
         "loss": figures.loss_curve(guess) if guess.curve.loss else None,
         "cliff": figures.cliff(guess),
-        "law": figures.law_axis(result.release.p, result.release.d, truth.n),
+        "law": figures.law_axis(result.release.p * result.release.k, result.release.d, truth.n),
         "errors": figures.error_bars(truth, matched, guess, row["chance_signed"]),
     }
     if truth.kind == "image":
@@ -82,16 +83,24 @@ def _verdict(result: TrialResult) -> str:
 
 
 def _knowledge(result: TrialResult) -> list[tuple[str, str]]:
-    facts, spec = result.release.facts, result.release.features
+    facts = result.release.facts
     unknown = "not known"
     return [
-        ("weights of the last layer", f"{result.release.p} numbers, {result.row()['dtype']}"),
-        ("feature map", f"{spec.activation} of V x, V drawn from seed {spec.seed}"),
+        ("weights of the last layer", f"{result.release.p * result.release.k} numbers, {result.row()['dtype']}"),
+        ("feature map", _feature_map(result.release)),
         ("number of samples", str(facts.n) if facts.n is not None else unknown + "; read off the cliff"),
         ("norm of the inputs", f"{facts.input_norm:.4g}" if facts.input_norm is not None else unknown),
         ("size of the labels", f"{facts.label_size:g}" if facts.label_size is not None else unknown),
         ("labels, samples, pixel statistics", unknown + " to the attack; used here only to draw and score"),
     ]
+
+
+def _feature_map(release: Release) -> str:
+    spec = release.features
+    if isinstance(spec, FeatureSpec):
+        return f"{spec.activation} of V x, V drawn from seed {spec.seed}"
+    before = "all layers" if len(release.initial) > 1 else "the last layer" if release.initial else "no layer"
+    return f"{spec.architecture} of width {spec.width}: all trained weights, and those of {before} before training"
 
 
 def _table(result: TrialResult, matched: Any) -> dict[str, Any]:

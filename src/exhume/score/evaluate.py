@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 
 from exhume.data import Dataset
-from exhume.features import RandomFeatures
+from exhume.features import ModuleFeatures, RandomFeatures
 from exhume.linalg import streams
 from exhume.linalg.blocks import DEFAULT_BUDGET
-from exhume.release import Release
+from exhume.release import FeatureSpec, Release
 from exhume.result import Reconstruction
 from exhume.score import metrics
 from exhume.score.match import match
@@ -55,7 +55,6 @@ def evaluate(
     relative = signed.distance / X.norm(dim=1)
     draws = [_random_rows(truth, max(truth.n, len(G)), seed) for seed in range(_CHANCE_DRAWS)]
     lucky = [match(X, rows, forgive_sign=False) for rows in draws]
-    features = RandomFeatures(release.features, dtype=torch.float64, device=device, keep_bytes=memory // 2)
     score = {
         "n_true": truth.n,
         "n_found": len(G),
@@ -66,7 +65,7 @@ def evaluate(
         "chance_signed": _mean(metrics.rho(one.distance, d) for one in lucky),
         "covered": int((relative < COVERED).sum()),
         "worst_row": float(relative.max()),
-        "span_residual": metrics.span_residual(features, X, G),
+        "span_residual": metrics.span_residual(_feature_blocks(release, device, memory), X, G),
         "matched": signed.index,
     }
     if truth.kind == "image":
@@ -80,6 +79,15 @@ def evaluate(
             float(torch.tensor(metrics.column_errors(X, m.rows(r))).median()) for m, r in zip(lucky, draws, strict=True)
         )
     return Score(**score)  # type: ignore[arg-type]
+
+
+def _feature_blocks(release: Release, device: str, memory: int) -> metrics.Blocks:
+    """The released model's features, block by block, in float64."""
+    if isinstance(release.features, FeatureSpec):
+        features = RandomFeatures(release.features, dtype=torch.float64, device=device, keep_bytes=memory // 2)
+        return lambda X: (features.activation.value(block.preactivation(X.to(device))).cpu() for block in features.blocks())
+    network = ModuleFeatures.of_release(release, dtype=torch.float64, device=device)
+    return lambda X: iter([network.value(X.to(device)).T.cpu()])
 
 
 def _at_norm(X: torch.Tensor, norm: float) -> torch.Tensor:

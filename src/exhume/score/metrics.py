@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
 from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 
-from exhume.features import RandomFeatures
 from exhume.linalg.precision import cholesky
 
 _SSIM_WINDOW = 7
@@ -19,23 +19,19 @@ def rho(distance: torch.Tensor, d: int) -> float:
     return float(distance.mean()) / math.sqrt(d)
 
 
-def span_residual(features: RandomFeatures, truth: torch.Tensor, guess: torch.Tensor) -> float:
+Blocks = Callable[[torch.Tensor], Iterator[torch.Tensor]]  # rows (m, d) -> blocks (b, m) of their features
+
+
+def span_residual(features: Blocks, truth: torch.Tensor, guess: torch.Tensor) -> float:
     """r = (1 / (n sqrt(p))) sum_i ||P_perp phi(x_i)||, P the span of the rebuilt rows' features (Eq. 167)."""
-    X = truth.to(features.device, features.dtype)
-    G = guess.to(features.device, features.dtype)
-    act = features.activation
-    gram = torch.zeros(len(G), len(G), dtype=torch.float64, device=features.device)
-    cross = torch.zeros(len(G), len(X), dtype=torch.float64, device=features.device)
-    for block in features.blocks():
-        g, x = act.value(block.preactivation(G)).double(), act.value(block.preactivation(X)).double()
-        gram += g.T @ g
-        cross += g.T @ x
+    gram, cross, p = torch.zeros(1), torch.zeros(1), 0
+    for g, x in zip(features(guess), features(truth), strict=True):
+        gram, cross, p = gram + g.double().T @ g.double(), cross + g.double().T @ x.double(), p + len(g)
     coefficients = torch.cholesky_solve(cross, cholesky(gram, jitter=1e-15))
-    squares = torch.zeros(len(X), dtype=torch.float64, device=features.device)
-    for block in features.blocks():  # the residual itself, not a cancelling difference of squares
-        g, x = act.value(block.preactivation(G)).double(), act.value(block.preactivation(X)).double()
-        squares += ((x - g @ coefficients) ** 2).sum(0)
-    return float(squares.sqrt().mean()) / math.sqrt(features.p)
+    squares = torch.zeros(1)
+    for g, x in zip(features(guess), features(truth), strict=True):  # the residual itself, not a cancelling difference
+        squares = squares + ((x.double() - g.double() @ coefficients) ** 2).sum(0)
+    return float(squares.sqrt().mean()) / math.sqrt(p)
 
 
 def picture_quality(truth: np.ndarray, guess: np.ndarray) -> tuple[float, float]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from exhume.victims.random_features import RandomFeaturesVictim, Trained
+from exhume.features.networks import NETWORKS
 
-VICTIMS = {"rf": RandomFeaturesVictim}
-__all__ = ["VICTIMS", "Trained"]
+VICTIMS: dict[str, str] = {"rf": "random-features regression, closed form"} | {
+    name: network.about for name, network in NETWORKS.items()
+}

@@ -1,0 +1,240 @@
+"""The span problem of a trained network: which features, which change of the last layer, and the course of an attack on it.
+
+During training the features move from phi_0 to phi_T, and the last layer collects gradients all along. To first order both
+layers move in step, so the collected features are those of the *midpoint* (theta_0 + theta_T) / 2, not of either end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import torch
+
+from exhume.attacks import certificate, noisy, search
+from exhume.attacks.base import Clock, Progress, Resources, Watch, check_rows, estimate_eta
+from exhume.attacks.module_span import ModuleSpan
+from exhume.attacks.search import Plan, Search
+from exhume.attacks.signs import resolve_signs
+from exhume.attacks.span import SpanProblem
+from exhume.attacks.span_base import Span, State
+from exhume.errors import ExhumeError
+from exhume.features import MatrixFeatures, ModuleFeatures
+from exhume.features.networks import build_network
+from exhume.linalg.precision import precision
+from exhume.release import NetworkSpec, Release
+from exhume.result import Curve, Reconstruction, Status
+
+POINTS = ("midpoint", "trained", "initial")
+# Nuisance columns [1, V] pay while they are few against the features.
+_NUISANCE_SHARE = 1 / 3
+_HEADROOM = 1.25
+# A gap between singular values of dW1 that ends the data's subspace.
+_GAP = 30.0
+_DECAY_ROUNDS = 3
+# Patch cost per place, of a unit input, that counts as zero.
+_NULL = 1e-8
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A network's parameters before and after training, and how much of the start weight decay has left."""
+
+    trained: Mapping[str, torch.Tensor]
+    initial: Mapping[str, torch.Tensor]
+    kept: float = 1.0  # c with theta_T = c theta_0 + what was learned
+
+    def change(self, name: str) -> torch.Tensor:
+        """What was learned: theta_T - c theta_0, or theta_T where theta_0 is not known."""
+        return self.trained[name] - self.kept * self.initial[name] if name in self.initial else self.trained[name]
+
+    def at(self, point: str) -> dict[str, torch.Tensor]:
+        """All parameters at a linearisation point; decay belongs to the point, not to what was learned."""
+        share = {"initial": 0.0, "midpoint": 0.5, "trained": 1.0}[point]
+        return {name: end - (1 - share) * self.change(name) if name in self.initial else end for name, end in self.trained.items()}
+
+
+def learned(release: Release) -> Learned:
+    """What training did; c is the regression of W_T on W_0 outside the subspace that the first layer has learned."""
+    plain = Learned(release.trained, release.initial)
+    if not release.facts.ridge or "first.weight" not in release.initial:
+        return plain
+    end, start = (source["first.weight"].flatten(1) for source in (release.trained, release.initial))
+    outside, kept = torch.eye(end.shape[1], dtype=end.dtype), 1.0
+    for _ in range(_DECAY_ROUNDS):
+        kept = float(((start @ outside) * (end @ outside)).sum() / (start @ outside).square().sum())
+        Q = row_space(end - kept * start)
+        outside = torch.eye(end.shape[1], dtype=end.dtype) - Q @ Q.T
+    return replace(plain, kept=kept)
+
+
+def row_space(change: torch.Tensor) -> torch.Tensor:
+    """Orthonormal basis (c, r) of what the rows of dW1 span; r from the largest gap in the spectrum."""
+    _, values, vectors = torch.linalg.svd(change.double(), full_matrices=False)
+    floor = values[0] * torch.finfo(change.dtype).eps * 10
+    beyond = torch.cat([values[1:], torch.zeros_like(values[:1])]).clamp(min=floor)
+    ratios = values.clamp(min=floor) / beyond
+    best = int(ratios[:-1].argmax()) if len(values) > 1 else 0
+    rank = best + 1 if ratios[best] > _GAP else int((values > floor).sum())
+    return vectors[:rank].T.to(change.dtype)
+
+
+def input_space(change: torch.Tensor, spec: NetworkSpec) -> torch.Tensor:
+    """Orthonormal basis (d, r) of the inputs that dW1 allows: its row space, or for a convolution all inputs whose every
+    patch lies in it."""
+    Q = row_space(change.flatten(1))
+    if change.ndim == 2:
+        return Q
+    size = change.shape[-1]
+    padding, stride = (1, 1) if spec.architecture == "resnet" else (0, size)
+    # Patches E_j x outside the span cost ||(I - Q Q^T) E_j x||^2; the inputs that cost nothing are the null space of the sum.
+    pixels = torch.eye(spec.input_dim, dtype=torch.float64).reshape(-1, *spec.input_shape)
+    patches = torch.nn.functional.unfold(pixels, size, padding=padding, stride=stride)  # (d, c, places)
+    outside = torch.eye(Q.shape[0], dtype=torch.float64) - (Q @ Q.T).double()
+    cost = torch.zeros(spec.input_dim, spec.input_dim, dtype=torch.float64)
+    for place in range(patches.shape[2]):
+        cost += patches[:, :, place] @ outside @ patches[:, :, place].T
+    values, vectors = torch.linalg.eigh(cost)
+    return vectors[:, values < _NULL * patches.shape[2]].to(change.dtype)
+
+
+class NetworkRun:
+    """One attack on one two-layer release, in the full space or inside a subspace x = Q z."""
+
+    def __init__(
+        self,
+        name: str,
+        plan: Plan,
+        release: Release,
+        seed: int,
+        watch: Watch,
+        resources: Resources,
+        *,
+        point: str,
+        rows: int | None,
+    ) -> None:
+        assert isinstance(release.features, NetworkSpec)
+        self.spec = release.features
+        if point not in POINTS:
+            raise ExhumeError(f"the linearisation point must be one of {', '.join(POINTS)}, got {point!r}.")
+        self.name, self.plan, self.release, self.seed, self.watch = name, plan, release, seed, watch
+        self.device, self.dtype = torch.device(resources.device), release.weights.dtype
+        self.known_n = rows if rows is not None else release.facts.n
+        check_rows(self.known_n, release)
+        self.learned = learned(release)
+        self.point = point if len(release.initial) > 1 else "trained"
+        self.notes = [] if "head.weight" in release.initial else ["theta_0 of the last layer is not known: its size acts as noise"]
+        self.notes.append(f"features taken at the {self.point} weights")
+        self.clock, self.curve, self.passes = Clock(), Curve(), 0
+
+    def problem(self, basis: torch.Tensor | None) -> Span:
+        """theta_T - c theta_0 of the last layer against the features at the linearisation point, pruned ones left out."""
+        theta, parameters = self.learned.change("head.weight"), self.learned.at(self.point)
+        norm = self.release.facts.input_norm
+        radius = norm if norm is not None else math.sqrt(self.release.d)
+        if self.spec.architecture != "two-layer":
+            features = ModuleFeatures(
+                build_network(self.spec, parameters), self.spec.input_shape, dtype=self.dtype, device=self.device, basis=basis
+            )
+            return ModuleSpan(features, theta, radius=radius)
+        alive = (self.release.trained["head.weight"] != 0).any(0)
+        V = parameters["first.weight"][alive].to(self.device, self.dtype)
+        matrix = MatrixFeatures(V.contiguous(), self.spec.activation)
+        if basis is not None:
+            matrix = MatrixFeatures.projected(matrix, basis, matrix.p)
+        return SpanProblem(matrix, theta[:, alive], radius=radius, nuisance=matrix.d + 1 <= _NUISANCE_SHARE * matrix.p)
+
+    def run(self, basis: torch.Tensor | None = None) -> Reconstruction:
+        """Grow, prune, resolve signs, settle without nuisance columns, and say how sure the rows are."""
+        problem = self.problem(basis)
+        limit = search.row_limit(problem, self.known_n)
+        state = noisy.best_of(problem, [self._fit(problem, min(rows, limit), limit) for rows in self._starts(problem, basis)])
+        _, spare = certificate.cliff(problem, state, self.seed)
+        exact, resolved, X = self._signed(problem, state)
+        last = noisy.settle(exact, exact.state(X), self.plan, self._report(exact)) if resolved else exact.state(X)
+        rows, scale = resolve_scale(self.release, last.X if basis is None else last.X @ basis.to(last.X).T)
+        costs = tuple(exact.removal_costs(last).tolist())
+        proof = certificate.certify(exact, last, costs=costs, spare=spare)
+        status, reason = judge(proof.loss, proof.margin, min(costs), noisy.noise_cost(exact, last), precision(self.dtype).certified)
+        return Reconstruction(
+            rows=rows.cpu(),
+            status=status,
+            reason=reason,
+            certificate=proof,
+            attack=self.name,
+            passes=problem.passes + (exact.passes if exact is not problem else 0),
+            seconds=self.clock.seconds,
+            curve=self.curve,
+            removal_costs=tuple(sorted((*costs, *spare), reverse=True)),
+            signs_resolved=resolved,
+            scale=scale,
+            notes=tuple(self.notes),
+        )
+
+    def _signed(self, problem: Span, state: State) -> tuple[Span, bool, torch.Tensor]:
+        """The problem without nuisance columns, whether signs are known, and the rows with them."""
+        if not isinstance(problem, SpanProblem) or not problem.nuisance:
+            # The sign was in the landscape all along; a norm that counts (biases, layer norms) is free from here on.
+            if self.spec.architecture == "vit" and self.release.facts.input_norm is None:
+                problem.radius = None
+            return problem, True, state.X
+        resolved, X, note = resolve_signs(problem, state, floor=state.loss)
+        self.notes += [note] if note else []
+        return problem.without_nuisance(), resolved, X
+
+    def _starts(self, problem: Span, basis: torch.Tensor | None) -> list[int]:
+        """Numbers of rows to start from: all where n is claimed, few and growing, and what the learned subspace suggests."""
+        visible = max(2, math.ceil(_HEADROOM * search.visible_rows(problem, self.seed)))
+        starts = [self.known_n or visible, 2]
+        if basis is not None:  # independent samples span as many dimensions as there are of them
+            starts += [basis.shape[1], math.ceil(_HEADROOM * basis.shape[1])]
+        return list(dict.fromkeys(starts))
+
+    def _fit(self, problem: Span, rows: int, limit: int) -> State:
+        report = self._report(problem)
+        grown = noisy.grow_to_noise(problem, rows=rows, limit=limit, plan=self.plan, seed=self.seed, report=report)
+        return noisy.prune_to_signal(problem, grown, keep=self.known_n, plan=self.plan, report=report)
+
+    def _report(self, problem: Span) -> noisy.Report:
+        def report(now: Search, state: State) -> None:
+            self.curve = self.curve.extended(loss=state.loss, rows=state.m, passes=problem.passes, seconds=self.clock.seconds)
+            eta = estimate_eta(self.curve.loss, self.curve.seconds, precision(problem.dtype).converged)
+            step = len(self.curve.loss)
+            self.watch(
+                Progress(now.stage, step, state.loss, state.m, problem.passes, self.clock.seconds, eta, state.X, now.attempt)
+            )
+
+        return report
+
+
+def resolve_scale(release: Release, X: torch.Tensor) -> tuple[torch.Tensor, str]:
+    """Rows at their norms: without biases f(c u) = c f(u), so a target that is fitted exactly gives the length."""
+    facts = release.facts
+    if facts.input_norm is not None:
+        return X, "known norm"
+    assert isinstance(release.features, NetworkSpec)
+    if release.features.architecture == "vit":
+        return X, "fitted"
+    network = ModuleFeatures.of_release(release, dtype=X.dtype, device=X.device)
+    output = network.value(X) @ release.trained["head.weight"].to(X).T
+    size = None
+    if facts.one_hot:
+        size = 1 / output.max(dim=1).values
+    elif facts.label_size is not None and not facts.ridge:
+        size = facts.label_size / output[:, 0].abs()
+    if size is None or not bool((size > 0).all() and torch.isfinite(size).all()):
+        return X, "unknown"
+    return X * size[:, None], "from labels"
+
+
+def judge(loss: float, margin: float, weakest: float, noise: float, floor: float) -> tuple[Status, str]:
+    """Status and one sentence of why: a drifting network's loss has a floor, so rows are told by standing out of it."""
+    if margin < certificate.MARGIN:
+        return Status.STALLED, f"only {margin:.2f} equations per unknown: more parameters than d*n are needed"
+    if weakest < noise:
+        return Status.STALLED, f"the weakest row does not stand out of the noise that a loss of {loss:.1e} leaves"
+    if loss > floor:
+        strength = f"the weakest row stands {weakest / noise:.0f} times above the noise"
+        return Status.UNCERTIFIED, f"the features drifted while training, which leaves a loss of {loss:.1e}; {strength}"
+    return Status.CERTIFIED, "the loss is at the rounding floor: a chance fit is impossible"

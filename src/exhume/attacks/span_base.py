@@ -1,0 +1,125 @@
+"""The span problem: find rows X whose features span the weights, ||theta - Phi(X)^T alpha - N zeta||^2 -> 0.
+
+A separable least-squares problem. A `Span` gives all that a solver needs: the state at X with the linear coefficients
+eliminated, the gradient, one Gauss-Newton product, a preconditioner. Searches, certificates and signs know only this.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+
+from exhume.linalg.blocks import slices
+from exhume.linalg.cg import Group, conjugate_gradients
+from exhume.linalg.precision import cholesky, precision
+from exhume.linalg.projector import Projector
+
+# Rows whose alpha is (nearly) zero have no curvature; the preconditioner keeps this share of the mean instead.
+_WEAK_ROW = 1e-6
+# Rows per partial Gram: products in the dtype, sums of them in float64.
+_GRAM_ROWS = 8192
+
+
+@dataclass(frozen=True)
+class State:
+    """The problem at rows X, with the linear coefficients solved for."""
+
+    X: torch.Tensor  # (m, d)
+    Phi: torch.Tensor  # (p, m) features
+    slopes: torch.Tensor  # (p, m) phi'(Vx), its linear part removed where that is a nuisance column
+    projector: Projector
+    alpha: torch.Tensor  # (m, k) float64
+    zeta: torch.Tensor | None  # (q, k) float64, nuisance coefficients
+    residual: torch.Tensor  # (p, k)
+    gradient: torch.Tensor  # (m, d): minus the gradient of half the squared residual
+    loss: float  # ||residual||^2 / ||theta||^2
+
+    @property
+    def m(self) -> int:
+        """Number of candidate rows."""
+        return self.X.shape[0]
+
+
+class Span(ABC):
+    """theta in span{phi(x_i)}, possibly up to nuisance columns."""
+
+    dtype: torch.dtype
+    device: torch.device
+    d: int  # coordinates of a row
+    p: int  # features
+    k: int  # outputs
+    radius: float | None  # common norm of the rows; None: norms are free
+    nuisance: bool
+    theta: torch.Tensor  # (p, k)
+    energy: float  # ||theta||^2
+    passes: int  # sweeps over all features so far
+    sees_moments: bool  # whether samples show in the second moment of the weights
+
+    @abstractmethod
+    def state(self, X: torch.Tensor) -> State:
+        """Features, eliminated coefficients, residual, loss and gradient at X."""
+
+    @abstractmethod
+    def gauss_newton_product(self, state: State, unknowns: Group) -> Group:
+        """J^T J (dX, dalpha, dzeta)."""
+
+    @abstractmethod
+    def moment_product(self, vector: torch.Tensor, directions: torch.Tensor) -> torch.Tensor:
+        """The second moment of `vector` over the features, times directions (d, c)."""
+
+    @abstractmethod
+    def informative(self, state: State) -> int:
+        """Features that say something about the rows."""
+
+    @property
+    def _jitter(self) -> float:
+        return precision(self.dtype).jitter
+
+    def on_sphere(self, X: torch.Tensor) -> torch.Tensor:
+        """Rows rescaled to the radius, where there is one."""
+        if self.radius is None:
+            return X
+        return X * (self.radius / X.norm(dim=1, keepdim=True))
+
+    def tangent(self, X: torch.Tensor, step: torch.Tensor) -> torch.Tensor:
+        """The part of a step that stays on the sphere."""
+        if self.radius is None:
+            return step
+        return step - X * ((step * X).sum(1, keepdim=True) / self.radius**2)
+
+    def row_curvature(self, state: State) -> torch.Tensor:
+        """The n x n matrix of the model J^T J ~ ((M^T M) o (alpha alpha^T) / d) (x) I_d, in float64."""
+        gram = torch.zeros(state.m, state.m, dtype=torch.float64, device=self.device)
+        for rows in slices(self.p, _GRAM_ROWS):
+            slopes = state.slopes[rows]
+            gram += slopes.T @ slopes
+        return gram * (state.alpha @ state.alpha.T) / self.d
+
+    def step(self, state: State, *, damping: float, cg_steps: int, cg_tolerance: float) -> torch.Tensor:
+        """Rows after one damped Gauss-Newton step; alpha and zeta are unknowns of the inner problem, so a product is one sweep."""
+        curvature = self.row_curvature(state)
+        diagonal = curvature.diagonal()
+        diagonal = diagonal.clamp(min=float(diagonal.mean()) * _WEAK_ROW)
+        factor = cholesky(curvature + torch.diag(damping * diagonal), jitter=self._jitter)
+        ridge = (damping * diagonal).to(self.dtype)[:, None]
+
+        def product(unknowns: Group) -> Group:
+            image = self.gauss_newton_product(state, unknowns)
+            return (self.tangent(state.X, image[0]) + ridge * unknowns[0], *image[1:])
+
+        def precondition(residual: Group) -> Group:
+            rows = torch.cholesky_solve(residual[0].double(), factor).to(self.dtype)
+            a, z = state.projector.solve(residual[1], residual[2] if self.nuisance else None)
+            return (self.tangent(state.X, rows), a, *([] if z is None else [z]))
+
+        right: Group = (self.tangent(state.X, state.gradient), torch.zeros_like(state.alpha))
+        if state.zeta is not None:
+            right = (*right, torch.zeros_like(state.zeta))
+        move = conjugate_gradients(product, right, precondition, steps=cg_steps, tolerance=cg_tolerance)
+        return self.on_sphere(state.X + move[0]).contiguous()
+
+    def removal_costs(self, state: State) -> torch.Tensor:
+        """Loss that removing each row would cost, normalised, (m,)."""
+        return state.projector.removal_cost(state.alpha) / self.energy

@@ -1,0 +1,139 @@
+"""Trained networks give up their rows: every architecture, loss and attack in small."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from conftest import small_sphere
+from exhume.attacks import GaussNewton, ProjectionGD, Subspace
+from exhume.data import DataRequest, Dataset, load
+from exhume.errors import ExhumeError
+from exhume.release import Release, load_release, save_release
+from exhume.result import Status
+from exhume.score import Score, evaluate
+from exhume.victims import NetworkVictim, RandomFeaturesVictim, Trained, train_network, train_random_features
+
+
+def two_layer(data: Dataset, ratio: float, **settings: object) -> Trained:
+    return train_network(NetworkVictim("two-layer", round(ratio * data.d * data.n), **settings), data)  # type: ignore[arg-type]
+
+
+def score(trained: Trained, attack: object) -> Score:
+    return evaluate(attack.run(trained.release), trained.truth, trained.release)  # type: ignore[attr-defined]
+
+
+def test_training_reaches_interpolation_and_tells_its_course() -> None:
+    trained = two_layer(small_sphere(d=40, n=8), 10, k=4)
+    assert trained.train_loss < 1e-11
+    assert trained.course["train_steps"] < 2000
+    assert 0 < trained.course["feature_drift"] < 0.1
+    spectrum = trained.course["first_layer_spectrum"]
+    assert spectrum[7] > 1e-3 > 1e-9 > spectrum[8]  # eight samples move the first layer in eight directions
+
+
+def test_the_midpoint_lowers_floor_and_error() -> None:
+    trained = two_layer(small_sphere(d=40, n=8), 10, k=4)
+    ends = {point: GaussNewton(linearise=point).run(trained.release) for point in ("trained", "midpoint")}
+    errors = {point: evaluate(guess, trained.truth, trained.release).rho_signed for point, guess in ends.items()}
+    assert ends["midpoint"].loss < ends["trained"].loss / 10
+    assert errors["midpoint"] < errors["trained"] / 2 < 0.05
+    assert ends["midpoint"].status is Status.UNCERTIFIED
+
+
+def test_the_subspace_works_where_the_full_space_cannot() -> None:
+    trained = two_layer(small_sphere(d=60, n=10), 1, k=5)
+    inside, full = score(trained, Subspace()), score(trained, GaussNewton())
+    assert inside.rho_signed < 0.1
+    assert inside.n_found == 10
+    assert full.rho > 0.5
+
+
+@pytest.mark.parametrize(("loss", "k"), [("logistic", 1), ("cross-entropy", 4)])
+def test_classification_losses(loss: str, k: int) -> None:
+    found = score(two_layer(small_sphere(d=40, n=8), 12, k=k, loss=loss), Subspace())
+    assert found.n_found == 8
+    assert found.rho < 0.05
+
+
+def test_logistic_random_features_are_certified() -> None:
+    data = small_sphere(d=40, n=8)
+    trained = train_random_features(RandomFeaturesVictim(p=6 * 320, loss="logistic"), data)
+    assert trained.train_loss <= 1e-2
+    guess = GaussNewton().run(trained.release)
+    assert guess.certified
+    assert evaluate(guess, data, trained.release).rho_signed < 1e-6
+
+
+def test_weight_decay_does_not_protect() -> None:
+    found = score(two_layer(small_sphere(d=40, n=8), 10, k=4, weight_decay=1e-3, max_steps=1500), Subspace())
+    assert found.n_found == 8
+    assert found.rho_signed < 0.05
+
+
+def test_pruning_leaves_the_rest_of_the_features() -> None:
+    trained = two_layer(small_sphere(d=40, n=8), 12, k=4, prune=0.5)
+    assert int((trained.release.trained["head.weight"] == 0).all(0).sum()) == 480
+    assert score(trained, Subspace()).rho_signed < 0.05
+
+
+@pytest.mark.parametrize("name", ["resnet", "vit"])
+def test_deep_networks_give_up_pictures(name: str) -> None:
+    data = load(DataRequest("digits", n=2))
+    trained = train_network(NetworkVictim(name, 12 * 64 * 2, k=1, know_n=True), data)
+    found = score(trained, GaussNewton())
+    assert found.covered == 2
+    assert found.rho_signed < 0.1
+
+
+def test_pictures_get_their_norms_from_one_hot_targets() -> None:
+    data = load(DataRequest("digits", n=6))
+    trained = two_layer(data, 12, k=2)
+    guess = Subspace().run(trained.release)
+    assert guess.scale == "from labels"
+    assert evaluate(guess, data, trained.release).rho_signed < 0.05
+
+
+def test_knowledge_is_a_switch() -> None:
+    data = small_sphere(d=40, n=6)
+    last = two_layer(data, 12, k=3, know_init="last")
+    assert set(last.release.initial) == {"head.weight"}
+    assert score(last, GaussNewton()).rho_signed < 0.05
+    with pytest.raises(ExhumeError, match="before training"):
+        Subspace().run(last.release)
+    none = two_layer(data, 12, k=3, know_init="none")
+    guess = GaussNewton().run(none.release)
+    assert any("theta_0" in note for note in guess.notes)
+    assert not guess.certified
+
+
+def test_a_network_release_survives_a_file(tmp_path: Path) -> None:
+    release = two_layer(small_sphere(d=10, n=3), 4, k=2).release
+    save_release(release, tmp_path / "r.safetensors")
+    back = load_release(tmp_path / "r.safetensors")
+    assert (back.features, back.facts) == (release.features, release.facts)
+    for side in ("trained", "initial"):
+        ours, theirs = getattr(release, side), getattr(back, side)
+        assert ours.keys() == theirs.keys()
+        assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_misuse_is_refused() -> None:
+    data = small_sphere(d=10, n=4)
+    release: Release = two_layer(data, 4).release
+    for attack, message in ((ProjectionGD(), "random features"), (GaussNewton(linearise="end"), "linearisation point")):
+        with pytest.raises(ExhumeError, match=message):
+            attack.run(release)
+    for settings, message in (
+        ({"loss": "logistic", "k": 3}, "exactly 1 output"),
+        ({"loss": "cross-entropy"}, "at least 2 outputs"),
+        ({"loss": "hinge"}, "must be one of"),
+        ({"prune": 1.5}, "between 0 and 1"),
+        ({"weight_decay": -1.0}, "must not be negative"),
+    ):
+        with pytest.raises(ExhumeError, match=message):
+            two_layer(data, 4, **settings)
+    with pytest.raises(ExhumeError, match="square pictures"):
+        train_network(NetworkVictim("resnet", 490), data)
