@@ -147,10 +147,11 @@ def advance(
     pace = plan.pace(search.attempt)
     no_gain = stalled(search.losses, pace)
     needed = search.fallback is not None and state.loss > max(floors.converged, _WORSE * search.before)
-    if state.loss <= floors.converged or (no_gain and state.loss <= floors.certified and not needed):
+    judged = search.fallback is not None and stalled(search.losses, _PRUNED_PACE)
+    if state.loss <= floors.converged or ((no_gain or judged) and state.loss <= floors.certified and not needed):
         return _prune(problem, state, search)
     near = state.loss < _NEAR
-    if search.fallback is not None and stalled(search.losses, _PRUNED_PACE):
+    if judged:
         return _undo_pruning(problem, search)
     slow = stalled(search.losses, replace(pace, gain=_SLOW))
     if near and slow and search.fallback is None and search.drop is None:
