@@ -153,7 +153,7 @@ class _Run:
         rows = self.known_n or min(first, limit)
         if inner and problem.p * inner * self.release.weights.element_size() <= self.resources.memory * _INNER_SHARE:
             X = moment_start.moment_start(problem, rows=rows, limit=limit, plan=self.attack.plan(), seed=self.seed)
-            return problem, Search(X)
+            return problem, Search(X, damping=moment_start.DAMPING)
         return problem, search.begin(problem, rows=rows, seed=self.seed)
 
     def _problem(self, count: int | None = None, *, nuisance: bool = True) -> SpanProblem:

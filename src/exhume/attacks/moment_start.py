@@ -19,6 +19,10 @@ from exhume.linalg.moments import krylov_basis
 _WIDTH, _STEPS = 28, 8
 # The subspace pays when the inputs have at least this many times its dimension.
 _PAYS = 3
+# A row too many is pruned later, a row too few costs a round of full-space steps.
+_CAUTION = 4.0
+# The rows are near: full-space steps may begin less damped than from afar.
+DAMPING = 0.02
 
 
 def dimension(d: int) -> int:
@@ -35,6 +39,6 @@ def moment_start(problem: SpanProblem, *, rows: int, limit: int, plan: Plan, see
     Q = krylov_basis(lambda W: problem.moment_product(vector, W), start, _STEPS)[0].to(problem.dtype)
     features = MatrixFeatures.projected(problem.features, Q, problem.p)
     inner = SpanProblem(features, theta.T, radius=problem.radius, nuisance=True)
-    state = grow_to_noise(inner, rows=rows, limit=limit, plan=plan, seed=seed, report=lambda now, state: None)
+    state = grow_to_noise(inner, rows=rows, limit=limit, plan=plan, seed=seed, report=lambda now, state: None, caution=_CAUTION)
     problem.passes += 1 + -(-inner.passes * inner.d // problem.d)
     return problem.on_sphere(state.X @ Q.T).contiguous()

@@ -99,6 +99,32 @@ def input_space(change: torch.Tensor, spec: NetworkSpec) -> torch.Tensor:
     return vectors[:, values < _NULL * patches.shape[2]].to(change.dtype)
 
 
+def network_problem(
+    release: Release,
+    course: Learned,
+    *,
+    point: str,
+    device: torch.device,
+    basis: torch.Tensor | None = None,
+    nuisance: bool = True,
+) -> Span:
+    """theta_T - c theta_0 of the last layer against the features at the linearisation point, pruned ones left out."""
+    spec, dtype, norm = release.features, release.weights.dtype, release.facts.input_norm
+    assert isinstance(spec, NetworkSpec)
+    theta, parameters = course.change("head.weight"), course.at(point)
+    radius = norm if norm is not None else math.sqrt(release.d)
+    if spec.architecture != "two-layer":
+        module = build_network(spec, parameters)
+        return ModuleSpan(ModuleFeatures(module, spec.input_shape, dtype=dtype, device=device, basis=basis), theta, radius=radius)
+    alive = (release.trained["head.weight"] != 0).any(0)
+    V = parameters["first.weight"][alive].to(device, dtype)
+    matrix = MatrixFeatures(V.contiguous(), spec.activation)
+    if basis is not None:
+        matrix = MatrixFeatures.projected(matrix, basis, matrix.p)
+    pays = nuisance and matrix.d + 1 <= _NUISANCE_SHARE * matrix.p
+    return SpanProblem(matrix, theta[:, alive], radius=radius, nuisance=pays)
+
+
 class NetworkRun:
     """One attack on one two-layer release, in the full space or inside a subspace x = Q z."""
 
@@ -128,26 +154,9 @@ class NetworkRun:
         self.notes.append(f"features taken at the {self.point} weights")
         self.clock, self.curve, self.passes = Clock(), Curve(), 0
 
-    def problem(self, basis: torch.Tensor | None) -> Span:
-        """theta_T - c theta_0 of the last layer against the features at the linearisation point, pruned ones left out."""
-        theta, parameters = self.learned.change("head.weight"), self.learned.at(self.point)
-        norm = self.release.facts.input_norm
-        radius = norm if norm is not None else math.sqrt(self.release.d)
-        if self.spec.architecture != "two-layer":
-            features = ModuleFeatures(
-                build_network(self.spec, parameters), self.spec.input_shape, dtype=self.dtype, device=self.device, basis=basis
-            )
-            return ModuleSpan(features, theta, radius=radius)
-        alive = (self.release.trained["head.weight"] != 0).any(0)
-        V = parameters["first.weight"][alive].to(self.device, self.dtype)
-        matrix = MatrixFeatures(V.contiguous(), self.spec.activation)
-        if basis is not None:
-            matrix = MatrixFeatures.projected(matrix, basis, matrix.p)
-        return SpanProblem(matrix, theta[:, alive], radius=radius, nuisance=matrix.d + 1 <= _NUISANCE_SHARE * matrix.p)
-
     def run(self, basis: torch.Tensor | None = None) -> Reconstruction:
         """Grow, prune, resolve signs, settle without nuisance columns, and say how sure the rows are."""
-        problem = self.problem(basis)
+        problem = network_problem(self.release, self.learned, point=self.point, device=self.device, basis=basis)
         limit = search.row_limit(problem, self.known_n)
         state = noisy.best_of(problem, [self._fit(problem, min(rows, limit), limit) for rows in self._starts(problem, basis)])
         _, spare = certificate.cliff(problem, state, self.seed)

@@ -13,8 +13,8 @@ from exhume.attacks import search
 from exhume.attacks.search import Pace, Plan, Search
 from exhume.attacks.span_base import Span, State
 
-# Further rows must lower the loss by this share, and by this multiple of the share that a fit to noise would gain.
-_GAIN, _NOISE = 0.08, 8.0
+# Further rows must lower the loss by this share, and by `caution` times the share that a fit to noise would gain.
+_GAIN = 0.08
 # A row stays when its removal costs this multiple of what a row fitted to noise would cost.
 _SIGNIFICANT = 30.0
 _SETTLED = Pace(growth=0.0, least=0, patience=5, gain=0.98)
@@ -23,7 +23,7 @@ _MOST_STEPS = 200
 Report = Callable[[Search, State], None]
 
 
-def grow_to_noise(problem: Span, *, rows: int, limit: int, plan: Plan, seed: int, report: Report) -> State:
+def grow_to_noise(problem: Span, *, rows: int, limit: int, plan: Plan, seed: int, report: Report, caution: float = 8.0) -> State:
     """Rows grown from `rows` to at most `limit` while they gain more than noise; the last set, noise rows included."""
     now = search.begin(problem, rows=min(rows, limit), seed=seed)
     state, level, last = problem.state(now.X), float("inf"), 0
@@ -32,7 +32,7 @@ def grow_to_noise(problem: Span, *, rows: int, limit: int, plan: Plan, seed: int
         report(now, found)
         if now.round > before.round or now.attempt > before.attempt:  # the rows of `state` can do no better
             noise = (state.m - last) * problem.d / (problem.p * problem.k)
-            if state.loss > (1 - max(_GAIN, _NOISE * noise)) * level or state.m >= limit:
+            if state.loss > (1 - max(_GAIN, caution * noise)) * level or state.m >= limit:
                 return found if state.m < limit else state
             level, last = state.loss, state.m
         state = found

@@ -10,13 +10,13 @@ import torch
 
 from exhume.attacks import certificate
 from exhume.attacks.base import Checkpoint, Clock, Progress, Resources, Watch, check_rows, estimate_eta, ignore
+from exhume.attacks.network import learned, network_problem
 from exhume.attacks.search import visible_rows
 from exhume.attacks.span import SpanProblem
-from exhume.attacks.span_base import State
-from exhume.errors import ExhumeError
+from exhume.attacks.span_base import Span, State
 from exhume.features import RandomFeatures
 from exhume.linalg import streams
-from exhume.release import FeatureSpec, Release
+from exhume.release import NetworkSpec, Release
 from exhume.result import Curve, Reconstruction, Status
 
 # Appendix D: 20 for synthetic data, 2e3 for CIFAR-10 (d = 3072), 8e3 for Tiny-ImageNet (d = 12288).
@@ -43,11 +43,8 @@ class ProjectionGD:
 
     def run(self, release: Release, *, seed: int = 0, watch: Watch = ignore, resources: Resources = Resources()) -> Reconstruction:
         """Rebuild the training rows from the release alone."""
-        if not isinstance(release.features, FeatureSpec):
-            raise ExhumeError("projection-gd attacks random features here. Use --attack gauss-newton for networks.")
-        dtype, radius = release.weights.dtype, math.sqrt(release.d)
-        features = RandomFeatures(release.features, dtype=dtype, device=resources.device, keep_bytes=resources.memory // 2)
-        problem = SpanProblem(features, release.weights, radius=radius, nuisance=False, leak=self.leak)
+        dtype, device = release.weights.dtype, torch.device(resources.device)
+        problem = self._problem(release, device, resources.memory)
         notes: tuple[str, ...] = ()
         n = self.rows if self.rows is not None else release.facts.n
         check_rows(n, release)
@@ -55,7 +52,7 @@ class ProjectionGD:
             n = max(1, visible_rows(problem, seed))
             notes = (f"this attack cannot find n: it ran with the {n} rows that stand out in the weights' second moment",)
         keeper = Checkpoint(resources.checkpoint, self, release, seed)
-        start = streams.random_directions(n, release.d, seed=seed, purpose="candidates").to(features.device, dtype)
+        start = streams.random_directions(n, release.d, seed=seed, purpose="candidates").to(device, dtype)
         course = _Course(problem.on_sphere(start), torch.zeros_like(start))
         resumed = keeper.load()
         if resumed is not None:
@@ -83,7 +80,16 @@ class ProjectionGD:
             notes=notes,
         )
 
-    def _descend(self, problem: SpanProblem, course: _Course, keeper: Checkpoint, watch: Watch) -> tuple[State, _Course]:
+    def _problem(self, release: Release, device: torch.device, memory: int) -> Span:
+        """The bare span problem: no nuisance columns, rows on the sphere of radius sqrt(d), a network's features as trained."""
+        if isinstance(release.features, NetworkSpec):
+            problem = network_problem(release, learned(release), point="trained", device=device, nuisance=False)
+            problem.radius = math.sqrt(release.d)
+            return problem
+        features = RandomFeatures(release.features, dtype=release.weights.dtype, device=device, keep_bytes=memory // 2)
+        return SpanProblem(features, release.weights, radius=math.sqrt(release.d), nuisance=False, leak=self.leak)
+
+    def _descend(self, problem: Span, course: _Course, keeper: Checkpoint, watch: Watch) -> tuple[State, _Course]:
         """x <- sphere(x - eta v), v <- 0.9 v + gradient, until the normalised loss is below the tolerance."""
         step_size = self.step_size or paper_step_size(problem.d)
         state = problem.state(course.X)
@@ -100,7 +106,7 @@ class ProjectionGD:
             raise
         return state, self._report(problem, state, course, watch)
 
-    def _report(self, problem: SpanProblem, state: State, course: _Course, watch: Watch) -> _Course:
+    def _report(self, problem: Span, state: State, course: _Course, watch: Watch) -> _Course:
         seconds = course.clock.seconds
         curve = course.curve.extended(loss=state.loss, rows=state.m, passes=problem.passes, seconds=seconds)
         left = (self.max_steps - course.step) * seconds / max(1, course.step)
