@@ -14,17 +14,27 @@ from exhume.attacks import ATTACKS, Progress, Resources, attack_named
 from exhume.errors import ExhumeError
 from exhume.release import Release
 from exhume.result import Reconstruction, Status, load_reconstruction, save_reconstruction
+from exhume.victims import NetworkVictim, train_network
 
-QUICK = {"projection-gd": {"max_steps": 200}, "gauss-newton": {}}
+QUICK = {"projection-gd": {"max_steps": 200}, "gauss-newton": {}, "subspace": {}}
+NETWORKS_ONLY = ("subspace",)
+RESUMABLE = [name for name in ATTACKS if name not in NETWORKS_ONLY]
 
 
 def attack(name: str) -> object:
     return attack_named(name, **QUICK[name])
 
 
-@pytest.fixture(scope="module")
-def release() -> Release:
-    return trained(small_sphere(d=20, n=5), ratio=6)
+def victim(name: str, *, n: int, ratio: float) -> Release:
+    data = small_sphere(d=20, n=n)
+    if name in NETWORKS_ONLY:
+        return train_network(NetworkVictim("two-layer", round(ratio * 20 * n), k=2), data).release
+    return trained(data, ratio=ratio)
+
+
+@pytest.fixture
+def release(name: str) -> Release:
+    return victim(name, n=5, ratio=6)
 
 
 @pytest.mark.parametrize("name", ATTACKS)
@@ -48,7 +58,7 @@ def test_same_seed_same_rows_and_progress_is_reported(name: str, release: Releas
     assert seen[-1].loss == pytest.approx(first.curve.loss[-1])
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", RESUMABLE)
 def test_an_interrupted_run_ends_in_the_same_rows(name: str, release: Release, tmp_path: Path) -> None:
     whole = attack(name).run(release, seed=2)
     resources = Resources(checkpoint=tmp_path / "run.ckpt")
@@ -71,7 +81,7 @@ def test_an_interrupted_run_ends_in_the_same_rows(name: str, release: Release, t
     assert not resources.checkpoint.exists()
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", RESUMABLE)
 def test_a_checkpoint_of_another_run_is_refused(name: str, release: Release, tmp_path: Path) -> None:
     resources = Resources(checkpoint=tmp_path / "run.ckpt")
 
@@ -82,6 +92,11 @@ def test_a_checkpoint_of_another_run_is_refused(name: str, release: Release, tmp
         attack(name).run(release, seed=0, watch=stop, resources=resources)
     with pytest.raises(ExhumeError, match="belongs to another run"):
         attack(name).run(release, seed=1, resources=resources)
+
+
+def test_a_checkpoint_for_a_network_is_refused_rather_than_ignored(tmp_path: Path) -> None:
+    with pytest.raises(ExhumeError, match="cannot be resumed"):
+        attack("subspace").run(victim("subspace", n=3, ratio=6), resources=Resources(checkpoint=tmp_path / "run.ckpt"))
 
 
 @pytest.mark.parametrize("name", ATTACKS)
@@ -98,6 +113,6 @@ def test_results_survive_a_file(name: str, release: Release, tmp_path: Path) -> 
 @pytest.mark.parametrize("name", ATTACKS)
 @pytest.mark.parametrize("ratio", [0.5, 1.0])
 def test_too_few_equations_are_never_certified(name: str, ratio: float) -> None:
-    guess = attack(name).run(trained(small_sphere(d=20, n=8), ratio=ratio), seed=0)
+    guess = attack(name).run(victim(name, n=8, ratio=ratio), seed=0)
     assert guess.status in (Status.STALLED, Status.UNCERTIFIED)
     assert guess.reason

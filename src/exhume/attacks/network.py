@@ -142,6 +142,8 @@ class NetworkRun:
     ) -> None:
         assert isinstance(release.features, NetworkSpec)
         self.spec = release.features
+        if resources.checkpoint is not None:
+            raise ExhumeError("attacks on networks cannot be resumed: they end within minutes. Leave --checkpoint out.")
         if point not in POINTS:
             raise ExhumeError(f"the linearisation point must be one of {', '.join(POINTS)}, got {point!r}.")
         self.name, self.plan, self.release, self.seed, self.watch = name, plan, release, seed, watch
@@ -172,7 +174,7 @@ class NetworkRun:
             reason=reason,
             certificate=proof,
             attack=self.name,
-            passes=problem.passes + (exact.passes if exact is not problem else 0),
+            passes=exact.passes,
             seconds=self.clock.seconds,
             curve=self.curve,
             removal_costs=tuple(sorted((*costs, *spare), reverse=True)),
@@ -190,7 +192,9 @@ class NetworkRun:
             return problem, True, state.X
         resolved, X, note = resolve_signs(problem, state, floor=state.loss)
         self.notes += [note] if note else []
-        return problem.without_nuisance(), resolved, X
+        exact = problem.without_nuisance()
+        exact.passes += problem.passes
+        return exact, resolved, X
 
     def _starts(self, problem: Span, basis: torch.Tensor | None) -> list[int]:
         """Numbers of rows to start from: all where n is claimed, few and growing, and what the learned subspace suggests."""
