@@ -81,6 +81,28 @@ class Reconstruction:
         """Final normalised loss on all features."""
         return self.certificate.loss
 
+    def row(self) -> dict[str, Any]:
+        """What was found, how sure it is and what it cost, as one flat JSON object."""
+        proof = self.certificate
+        return {
+            "n_found": len(self.rows),
+            "attack": self.attack,
+            "certified": self.certified,
+            "status": self.status.value,
+            "reason": self.reason,
+            "loss": self.loss,
+            "equations": proof.equations,
+            "unknowns": proof.unknowns,
+            "row_error_max": max(proof.row_errors, default=None),
+            "weakest_row": proof.weakest_row,
+            "strongest_spare": proof.strongest_spare,
+            "signs_resolved": self.signs_resolved,
+            "scale": self.scale,
+            "passes": self.passes,
+            "seconds": self.seconds,
+            "notes": list(self.notes),
+        }
+
     @property
     def certified(self) -> bool:
         """Whether the rows are training data beyond doubt."""

@@ -88,13 +88,14 @@ def test_row_space_ends_at_the_gap_and_weight_decay_is_taken_out() -> None:
 
 
 def test_a_convolution_allows_only_inputs_with_known_patches() -> None:
-    """One picture under a 7x7 kernel: its 16 patches do not fill the 49 dimensions of a patch, and it is among what is left."""
-    spec = NetworkSpec("resnet", SHAPE, 1, 5, 5 * 49)
-    pictures = rows(1).reshape(1, *SHAPE)
-    patches = torch.nn.functional.unfold(pictures, 7, padding=1)[0].T  # (16, 49): fewer places than a patch has pixels
-    mixing = torch.randn(60, len(patches), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    basis = input_space((mixing @ patches).reshape(60, 1, 7, 7), spec)
-    assert basis.shape[1] < 64
+    """One picture under a 12x12 kernel: its 49 patches do not fill a patch's 144 dimensions, and it is among what is left."""
+    spec = NetworkSpec("resnet", (1, 16, 16), 1, 5, 5 * 49)
+    generator = torch.Generator().manual_seed(1)
+    pictures = torch.randn(1, 1, 16, 16, generator=generator, dtype=torch.float64)
+    patches = torch.nn.functional.unfold(pictures, 12, padding=1)[0].T  # (49, 144)
+    mixing = torch.randn(60, len(patches), generator=generator, dtype=torch.float64)
+    basis = input_space((mixing @ patches).reshape(60, 1, 12, 12), spec)
+    assert basis.shape[1] < 256
     x = pictures.flatten()
     assert torch.allclose(basis @ (basis.T @ x), x, atol=1e-6)
 

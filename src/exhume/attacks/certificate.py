@@ -95,3 +95,15 @@ def judge(proof: Certificate, *, converged: bool) -> tuple[Status, str]:
             "p is probably not above d*n"
         )
     return Status.STALLED, f"the loss stays at {proof.loss:.1e}: a local minimum; try another --seed or more --starts"
+
+
+def judge_noisy(proof: Certificate, *, noise: float) -> tuple[Status, str]:
+    """Status of a fit to a drifting network: its loss has a floor, so rows are told by costing more than `noise` to remove."""
+    if proof.margin < MARGIN:
+        return Status.STALLED, f"only {proof.margin:.2f} equations per unknown: more parameters than d*n are needed"
+    if proof.weakest_row < noise:
+        return Status.STALLED, f"the weakest row does not stand out of the noise that a loss of {proof.loss:.1e} leaves"
+    if proof.loss > proof.floor:
+        strength = f"the weakest row stands {proof.weakest_row / noise:.0f} times above the noise"
+        return Status.UNCERTIFIED, f"the features drifted while training, which leaves a loss of {proof.loss:.1e}; {strength}"
+    return judge(proof, converged=True)

@@ -18,7 +18,7 @@ class ModuleSpan(Span):
     """theta in span{phi(x_i)} for a module's phi; every row has its own Jacobian, none of which is ever formed."""
 
     nuisance = False
-    sees_moments = False
+    moments = None  # a module's features are no function of V x
 
     def __init__(self, features: ModuleFeatures, weights: torch.Tensor, *, radius: float | None) -> None:
         self.features = features
@@ -54,10 +54,6 @@ class ModuleSpan(Span):
         U = change.T @ alpha + state.Phi @ da  # (p, k)
         self.passes += 2
         return self.features.vjp(state.X, alpha @ U.T), (state.Phi.T @ U).double()
-
-    def moment_product(self, vector: torch.Tensor, directions: torch.Tensor) -> torch.Tensor:
-        """Not defined: a module's features have no second moment in the inputs."""
-        raise NotImplementedError
 
     def informative(self, state: State) -> int:
         """Features that move with some row."""

@@ -15,16 +15,17 @@ import torch
 from exhume.attacks import certificate, noisy, search
 from exhume.attacks.base import Clock, Progress, Resources, Watch, check_rows, estimate_eta
 from exhume.attacks.module_span import ModuleSpan
+from exhume.attacks.scale import network_scale
 from exhume.attacks.search import Plan, Search
 from exhume.attacks.signs import resolve_signs
 from exhume.attacks.span import SpanProblem
 from exhume.attacks.span_base import Span, State
 from exhume.errors import ExhumeError
 from exhume.features import MatrixFeatures, ModuleFeatures
-from exhume.features.networks import build_network
+from exhume.features.networks import NETWORKS, build_meta, build_network
 from exhume.linalg.precision import precision
 from exhume.release import NetworkSpec, Release
-from exhume.result import Curve, Reconstruction, Status
+from exhume.result import Curve, Reconstruction
 
 POINTS = ("midpoint", "trained", "initial")
 # Nuisance columns [1, V] pay while they are few against the features.
@@ -86,11 +87,12 @@ def input_space(change: torch.Tensor, spec: NetworkSpec) -> torch.Tensor:
     Q = row_space(change.flatten(1))
     if change.ndim == 2:
         return Q
-    size = change.shape[-1]
-    padding, stride = (1, 1) if spec.architecture == "resnet" else (0, size)
+    stem = build_meta(spec).first
+    assert isinstance(stem, torch.nn.Conv2d)
+    assert not isinstance(stem.padding, str)
     # Patches E_j x outside the span cost ||(I - Q Q^T) E_j x||^2; the inputs that cost nothing are the null space of the sum.
     pixels = torch.eye(spec.input_dim, dtype=torch.float64).reshape(-1, *spec.input_shape)
-    patches = torch.nn.functional.unfold(pixels, size, padding=padding, stride=stride)  # (d, c, places)
+    patches = torch.nn.functional.unfold(pixels, stem.kernel_size, padding=stem.padding, stride=stem.stride)  # (d, c, places)
     outside = torch.eye(Q.shape[0], dtype=torch.float64) - (Q @ Q.T).double()
     cost = torch.zeros(spec.input_dim, spec.input_dim, dtype=torch.float64)
     for place in range(patches.shape[2]):
@@ -113,7 +115,7 @@ def network_problem(
     assert isinstance(spec, NetworkSpec)
     theta, parameters = course.change("head.weight"), course.at(point)
     radius = norm if norm is not None else math.sqrt(release.d)
-    if spec.architecture != "two-layer":
+    if not NETWORKS[spec.architecture].one_hidden_layer:
         module = build_network(spec, parameters)
         return ModuleSpan(ModuleFeatures(module, spec.input_shape, dtype=dtype, device=device, basis=basis), theta, radius=radius)
     alive = (release.trained["head.weight"] != 0).any(0)
@@ -164,10 +166,10 @@ class NetworkRun:
         _, spare = certificate.cliff(problem, state, self.seed)
         exact, resolved, X = self._signed(problem, state)
         last = noisy.settle(exact, exact.state(X), self.plan, self._report(exact)) if resolved else exact.state(X)
-        rows, scale = resolve_scale(self.release, last.X if basis is None else last.X @ basis.to(last.X).T)
+        rows, scale = network_scale(self.release, last.X if basis is None else last.X @ basis.to(last.X).T)
         costs = tuple(exact.removal_costs(last).tolist())
         proof = certificate.certify(exact, last, costs=costs, spare=spare)
-        status, reason = judge(proof.loss, proof.margin, min(costs), noisy.noise_cost(exact, last), precision(self.dtype).certified)
+        status, reason = certificate.judge_noisy(proof, noise=noisy.noise_cost(exact, last))
         return Reconstruction(
             rows=rows.cpu(),
             status=status,
@@ -187,7 +189,7 @@ class NetworkRun:
         """The problem without nuisance columns, whether signs are known, and the rows with them."""
         if not isinstance(problem, SpanProblem) or not problem.nuisance:
             # The sign was in the landscape all along; a norm that counts (biases, layer norms) is free from here on.
-            if self.spec.architecture == "vit" and self.release.facts.input_norm is None:
+            if not NETWORKS[self.spec.architecture].homogeneous and self.release.facts.input_norm is None:
                 problem.radius = None
             return problem, True, state.X
         resolved, X, note = resolve_signs(problem, state, floor=state.loss)
@@ -219,35 +221,3 @@ class NetworkRun:
             )
 
         return report
-
-
-def resolve_scale(release: Release, X: torch.Tensor) -> tuple[torch.Tensor, str]:
-    """Rows at their norms: without biases f(c u) = c f(u), so a target that is fitted exactly gives the length."""
-    facts = release.facts
-    if facts.input_norm is not None:
-        return X, "known norm"
-    assert isinstance(release.features, NetworkSpec)
-    if release.features.architecture == "vit":
-        return X, "fitted"
-    network = ModuleFeatures.of_release(release, dtype=X.dtype, device=X.device)
-    output = network.value(X) @ release.trained["head.weight"].to(X).T
-    size = None
-    if facts.one_hot:
-        size = 1 / output.max(dim=1).values
-    elif facts.label_size is not None and not facts.ridge:
-        size = facts.label_size / output[:, 0].abs()
-    if size is None or not bool((size > 0).all() and torch.isfinite(size).all()):
-        return X, "unknown"
-    return X * size[:, None], "from labels"
-
-
-def judge(loss: float, margin: float, weakest: float, noise: float, floor: float) -> tuple[Status, str]:
-    """Status and one sentence of why: a drifting network's loss has a floor, so rows are told by standing out of it."""
-    if margin < certificate.MARGIN:
-        return Status.STALLED, f"only {margin:.2f} equations per unknown: more parameters than d*n are needed"
-    if weakest < noise:
-        return Status.STALLED, f"the weakest row does not stand out of the noise that a loss of {loss:.1e} leaves"
-    if loss > floor:
-        strength = f"the weakest row stands {weakest / noise:.0f} times above the noise"
-        return Status.UNCERTIFIED, f"the features drifted while training, which leaves a loss of {loss:.1e}; {strength}"
-    return Status.CERTIFIED, "the loss is at the rounding floor: a chance fit is impossible"

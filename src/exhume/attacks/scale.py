@@ -6,7 +6,9 @@ import torch
 
 from exhume.attacks.span import SpanProblem
 from exhume.attacks.span_base import State
-from exhume.release import Facts
+from exhume.features import ModuleFeatures
+from exhume.features.networks import NETWORKS
+from exhume.release import Facts, NetworkSpec, Release
 
 
 def resolve_scale(problem: SpanProblem, state: State, facts: Facts) -> tuple[torch.Tensor, str]:
@@ -32,3 +34,23 @@ def _stretch(output: torch.Tensor, label: float, pull: torch.Tensor) -> torch.Te
     """
     discriminant = label**2 - 4 * output * pull  # negative (then NaN) where no length fits
     return (label + discriminant.sqrt()) / (2 * output)
+
+
+def network_scale(release: Release, X: torch.Tensor) -> tuple[torch.Tensor, str]:
+    """Rows at their norms: without biases f(c u) = c f(u), so a target that is fitted exactly gives the length."""
+    facts = release.facts
+    if facts.input_norm is not None:
+        return X, "known norm"
+    assert isinstance(release.features, NetworkSpec)
+    if not NETWORKS[release.features.architecture].homogeneous:
+        return X, "fitted"
+    network = ModuleFeatures.of_release(release, dtype=X.dtype, device=X.device)
+    output = network.value(X) @ release.trained["head.weight"].to(X).T
+    size = None
+    if facts.one_hot:
+        size = 1 / output.max(dim=1).values
+    elif facts.label_size is not None and not facts.ridge:
+        size = facts.label_size / output[:, 0].abs()
+    if size is None or not bool((size > 0).all() and torch.isfinite(size).all()):
+        return X, "unknown"
+    return X * size[:, None], "from labels"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from exhume.attacks.certificate import VAGUE, row_errors
-from exhume.attacks.span_base import Span, State
+from exhume.attacks.span_base import Moments, Span, State
 from exhume.linalg import streams
 from exhume.linalg.moments import krylov_width, top_eigenpairs
 from exhume.linalg.precision import precision
@@ -91,10 +91,10 @@ def row_limit(problem: Span, known_n: int | None) -> int:
 
 def fresh_rows(problem: Span, vector: torch.Tensor, count: int, *, seed: int, key: int, mix: bool) -> torch.Tensor:
     """New rows: top eigenvectors of the moment matrix of `vector` (or random mixtures of them), random where it is blind."""
-    if not problem.sees_moments:
+    if problem.moments is None:
         rows = streams.random_directions(count, problem.d, seed=seed, purpose="rows", block=key)
     else:
-        _, vectors = _moment_pairs(problem, vector, min(count, problem.d), seed=seed, key=key)
+        _, vectors = _moment_pairs(problem.moments, problem, vector, min(count, problem.d), seed=seed, key=key)
         rows = vectors.T
         if mix or count > rows.shape[0]:
             mixing = streams.random_directions(count, rows.shape[0], seed=seed, purpose="mixing", block=key)
@@ -106,21 +106,23 @@ def fresh_rows(problem: Span, vector: torch.Tensor, count: int, *, seed: int, ke
     return (rows * (scale / rows.norm(dim=1, keepdim=True))).contiguous()
 
 
-def _moment_pairs(problem: Span, vector: torch.Tensor, count: int, *, seed: int, key: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _moment_pairs(
+    moments: Moments, problem: Span, vector: torch.Tensor, count: int, *, seed: int, key: int
+) -> tuple[torch.Tensor, torch.Tensor]:
     width = krylov_width(count, problem.d)
     start = streams.random_directions(problem.d, width, seed=seed, purpose="krylov", block=key).to(problem.device)
-    return top_eigenpairs(lambda W: problem.moment_product(vector, W), start, count)
+    return top_eigenpairs(lambda W: moments(vector, W), start, count)
 
 
 def visible_rows(problem: Span, seed: int, most: int = 24) -> int:
     """Samples (at most `most`) whose eigenvalue leaves the bulk; its edge is that of the same weights with shuffled signs."""
-    if not problem.sees_moments:
+    if problem.moments is None:
         return 0
     vector = strongest(problem.theta)
     count = min(most, max(1, problem.d // 2))
-    values, _ = _moment_pairs(problem, vector, count, seed=seed, key=0)
+    values, _ = _moment_pairs(problem.moments, problem, vector, count, seed=seed, key=0)
     flips = torch.randint(0, 2, vector.shape, generator=streams.generator(seed, "flips")) * 2 - 1
-    edge, _ = _moment_pairs(problem, vector * flips.to(vector), 1, seed=seed, key=0)
+    edge, _ = _moment_pairs(problem.moments, problem, vector * flips.to(vector), 1, seed=seed, key=0)
     return int((values.abs() > _OUTLIER * edge.abs()[0]).sum())
 
 

@@ -34,7 +34,7 @@ class SpanProblem(Span):
         leak: float = 0.0,
     ) -> None:
         self.features = features
-        self.sees_moments = features.activation.parity != "odd"
+        self.moments = None if features.activation.parity == "odd" else self.moment_product
         self.dtype, self.device = features.dtype, features.device
         self.d, self.k = features.d, weights.shape[0]
         self._weights = weights.T.to(self.device, self.dtype).contiguous()  # (p, k)

@@ -7,6 +7,7 @@ eliminated, the gradient, one Gauss-Newton product, a preconditioner. Searches, 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -20,6 +21,9 @@ from exhume.linalg.projector import Projector
 _WEAK_ROW = 1e-6
 # Rows per partial Gram: products in the dtype, sums of them in float64.
 _GRAM_ROWS = 8192
+
+# (vector over the features, directions (d, c)) -> the vector's second moment in the inputs, times the directions
+Moments = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ class Span(ABC):
     theta: torch.Tensor  # (p, k)
     energy: float  # ||theta||^2
     passes: int  # sweeps over all features so far
-    sees_moments: bool  # whether samples show in the second moment of the weights
+    moments: Moments | None  # None where samples do not show in the second moment of the weights
 
     @abstractmethod
     def state(self, X: torch.Tensor) -> State:
@@ -64,10 +68,6 @@ class Span(ABC):
     @abstractmethod
     def gauss_newton_product(self, state: State, unknowns: Group) -> Group:
         """J^T J (dX, dalpha, dzeta)."""
-
-    @abstractmethod
-    def moment_product(self, vector: torch.Tensor, directions: torch.Tensor) -> torch.Tensor:
-        """The second moment of `vector` over the features, times directions (d, c)."""
 
     @abstractmethod
     def informative(self, state: State) -> int:

@@ -42,26 +42,7 @@ def command(**options: Any) -> None:
     with common.progress(quiet=options["quiet"]) as watch:
         guess = attack.run(release, seed=options["seed"], watch=watch, resources=resources)
     save_reconstruction(guess, options["out"])
-    proof = guess.certificate
-    row = {
-        "out": str(options["out"]),
-        "n_found": len(guess.rows),
-        "certified": guess.certified,
-        "status": guess.status.value,
-        "reason": guess.reason,
-        "loss": guess.loss,
-        "equations": proof.equations,
-        "unknowns": proof.unknowns,
-        "row_error_max": max(proof.row_errors, default=None),
-        "weakest_row": proof.weakest_row,
-        "strongest_spare": proof.strongest_spare,
-        "signs_resolved": guess.signs_resolved,
-        "scale": guess.scale,
-        "passes": guess.passes,
-        "seconds": guess.seconds,
-        "peak_rss_mb": peak_rss_mb(),
-        "notes": list(guess.notes),
-    }
+    row = {"out": str(options["out"])} | guess.row() | {"peak_rss_mb": peak_rss_mb()}
     if options["as_json"]:
         common.emit_json(row)
     else:

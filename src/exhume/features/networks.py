@@ -26,6 +26,8 @@ class Architecture:
     build: Callable[[NetworkSpec], nn.Module]
     features_per_width: Callable[[tuple[int, ...]], int]
     width_step: int = 1  # widths are multiples of this
+    homogeneous: bool = True  # f(c x) = c f(x) for c > 0: no biases, no norms, ReLU only
+    one_hidden_layer: bool = False  # features are relu(first x), with `first` a matrix
 
 
 class TwoLayer(nn.Module):
@@ -132,13 +134,14 @@ def _picture(name: str, shape: tuple[int, ...]) -> tuple[int, int]:
 
 
 NETWORKS: dict[str, Architecture] = {
-    "two-layer": Architecture("theta2 relu(theta1 x) (Section 5.2)", TwoLayer, lambda _: 1),
+    "two-layer": Architecture("theta2 relu(theta1 x) (Section 5.2)", TwoLayer, lambda _: 1, one_hidden_layer=True),
     "resnet": Architecture("four residual blocks without batch norm (Appendix D.1)", ResNet, lambda _: _RESNET_SIDE**2),
     "vit": Architecture(
         "vision transformer with a head on all tokens",
         VisionTransformer,
         lambda shape: _grid(shape[-1]) ** 2,
         width_step=_VIT_HEADS,
+        homogeneous=False,
     ),
 }
 
@@ -153,12 +156,17 @@ def describe_network(name: str, shape: tuple[int, ...], *, outputs: int, last_la
     return NetworkSpec(name, tuple(shape), outputs, width, width * per)
 
 
-def build_network(spec: NetworkSpec, parameters: Mapping[str, torch.Tensor]) -> nn.Module:
-    """The network with these parameters, ready to evaluate."""
+def build_meta(spec: NetworkSpec) -> nn.Module:
+    """The network's graph without values."""
     if spec.architecture not in NETWORKS:
         raise unknown_name("network", spec.architecture, NETWORKS)
     with torch.device("meta"):
-        module = NETWORKS[spec.architecture].build(spec)
+        return NETWORKS[spec.architecture].build(spec)
+
+
+def build_network(spec: NetworkSpec, parameters: Mapping[str, torch.Tensor]) -> nn.Module:
+    """The network with these parameters, ready to evaluate."""
+    module = build_meta(spec)
     try:
         module.load_state_dict(dict(parameters), assign=True)
     except RuntimeError as error:
@@ -169,8 +177,7 @@ def build_network(spec: NetworkSpec, parameters: Mapping[str, torch.Tensor]) -> 
 
 def initial_parameters(spec: NetworkSpec, *, seed: int, dtype: torch.dtype) -> dict[str, torch.Tensor]:
     """Appendix D: first layer N(0, 1/d), every other weight N(0, 1/fan_in); norms start at one, biases at zero."""
-    with torch.device("meta"):
-        shapes = {name: tuple(p.shape) for name, p in NETWORKS[spec.architecture].build(spec).named_parameters()}
+    shapes = {name: tuple(p.shape) for name, p in build_meta(spec).named_parameters()}
     values = {}
     for index, (name, shape) in enumerate(shapes.items()):
         if len(shape) < 2:

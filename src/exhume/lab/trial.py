@@ -63,39 +63,28 @@ class TrialResult:
 
     def row(self) -> dict[str, Any]:
         """The trial as one flat JSON object."""
-        guess, proof = self.guess, self.guess.certificate
         score = {k: v for k, v in asdict(self.score).items() if k != "matched" and v is not None and v != ()}
-        return score | {
-            "data": self.truth.name,
-            "victim": self.cell.victim,
-            "objective": self.cell.loss,
-            "k": self.release.k,
-            "d": self.release.d,
-            "p": self.release.p * self.release.k,
-            "ratio": self.release.p * self.release.k / (self.release.d * self.truth.n),
-            "activation": self.release.features.activation,
-            "ridge": self.cell.ridge,
-            "seed": self.cell.seed,
-            "dtype": str(self.release.weights.dtype).removeprefix("torch."),
-            "attack": guess.attack,
-            "certified": guess.certified,
-            "status": guess.status.value,
-            "reason": guess.reason,
-            "loss": guess.loss,
-            "equations": proof.equations,
-            "unknowns": proof.unknowns,
-            "row_error_max": max(proof.row_errors, default=None),
-            "weakest_row": proof.weakest_row,
-            "strongest_spare": proof.strongest_spare,
-            "signs_resolved": guess.signs_resolved,
-            "scale": guess.scale,
-            "passes": guess.passes,
-            "seconds": guess.seconds,
-            "train_loss": self.train_loss,
-            **self.course,
-            "peak_rss_mb": self.peak_rss_mb,
-            "notes": [*self.truth.notes, *guess.notes],
-        }
+        return (
+            score
+            | self.guess.row()
+            | {
+                "data": self.truth.name,
+                "victim": self.cell.victim,
+                "objective": self.cell.loss,
+                "k": self.release.k,
+                "d": self.release.d,
+                "p": self.release.p * self.release.k,
+                "ratio": self.release.p * self.release.k / (self.release.d * self.truth.n),
+                "activation": self.release.features.activation,
+                "ridge": self.cell.ridge,
+                "seed": self.cell.seed,
+                "dtype": str(self.release.weights.dtype).removeprefix("torch."),
+                "train_loss": self.train_loss,
+                **self.course,
+                "peak_rss_mb": self.peak_rss_mb,
+                "notes": [*self.truth.notes, *self.guess.notes],
+            }
+        )
 
 
 def train_cell(cell: Cell, dataset: Dataset, *, device: str, memory: int, report: Watch = ignore) -> Trained:
