@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import math
 
-from exhume.attacks import GaussNewton, Progress, ProjectionGD
+from exhume.attacks import GaussNewton, Progress, attack_named
 from exhume.data import DataRequest, load
 from exhume.score import metrics
 from exhume.score.match import match
@@ -28,7 +28,7 @@ def main() -> None:
     victim = RandomFeaturesVictim(p=round(given.ratio * given.d * given.n), seed=given.seed, know_n=True)
     release = train_random_features(victim, data).release
     first: dict[str, float] = {}
-    for attack in (GaussNewton(), ProjectionGD(max_steps=given.steps, leak=given.leak)):
+    for attack in (GaussNewton(), attack_named("projection-gd", max_steps=given.steps, leak=given.leak)):
         print(f"\n{attack.name}\n{'seconds':>9} {'passes':>8} {'loss':>9} {'rho':>9}")
         lines: list[tuple[float, int, float, float]] = []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,7 @@ class Facts:
     label_size: float | None = None  # |y|, where every label has the same size (1.0 for labels -1/+1)
     ridge: float | None = 0.0  # the lambda of training
     one_hot: bool = False  # targets are one-hot and fitted exactly
+    input_range: tuple[float, float] | None = None  # least and largest value that an input can have (pixels)
 
     def __post_init__(self) -> None:
         for name in ("n", "input_norm", "label_size"):
@@ -162,10 +163,12 @@ _NEEDS = {"bool": (bool,), "int": (int,), "float": (int, float), "str": (str,), 
 
 def _record(kind: type, values: object, path: Path) -> Any:
     """Build a frozen record from JSON, checking names and types field by field."""
-    if not isinstance(values, dict) or set(values) != {f.name for f in fields(kind)}:
+    optional = {f.name for f in fields(kind) if f.default is not MISSING}
+    names = {f.name for f in fields(kind)}
+    if not isinstance(values, dict) or not names - optional <= set(values) <= names:
         raise ExhumeError(f"{path}: the header's {kind.__name__} has the wrong fields. Write the file again.")
     checked = {}
-    for f in fields(kind):
+    for f in (f for f in fields(kind) if f.name in values):
         value = values[f.name]
         allowed = [t for word in str(f.type).split(" | ") for t in _NEEDS[word.split("[")[0]]]
         finite = not isinstance(value, float) or math.isfinite(value)

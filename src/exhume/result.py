@@ -73,7 +73,7 @@ class Reconstruction:
     curve: Curve = field(default_factory=Curve)
     removal_costs: tuple[float, ...] = ()  # of the rows and of spare ones added on top, descending: the cliff is n
     signs_resolved: bool = False
-    scale: str = "unknown"  # "known norm", "from labels", "fitted" or "unknown"
+    scale: str = "unknown"  # "known norm", "from labels", "from range", "fitted" or "unknown"
     notes: tuple[str, ...] = ()
 
     @property

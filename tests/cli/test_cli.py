@@ -167,3 +167,24 @@ def test_memory_stays_within_the_budget(tmp_path: Path) -> None:
     assert row["n_found"] == n
     assert p * d * 4 > 450e6
     assert row["peak_rss_mb"] <= 150 + 300
+
+
+def test_compare_puts_attacks_side_by_side(tmp_path: Path) -> None:
+    victim = ["--victim", "two-layer", "--data", "digits", "--n", "3", "--ratio", "6", "--know-n"]
+    quick = ["--attacks", "subspace,kkt,kkt-multiclass", "--max-steps", "100", "--step-size", "auto"]
+    done = exhume("compare", *victim, *quick, "--out", str(tmp_path / "page"), "--quiet", "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert [row["attack"] for row in told["attacks"]] == ["subspace", "kkt"]
+    assert all(row.keys() >= CONTRACT | {"needs", "train_loss", "feature_drift"} for row in told["attacks"])
+    assert "one output per class" in told["refused"]["kkt-multiclass"]
+    page = (tmp_path / "page" / "index.html").read_text()
+    assert "2 attacks on one victim" in page
+    assert "http" not in page.replace("http://www.w3.org", "")
+    shown = exhume("compare", *victim, *quick, "--quiet")
+    assert "chance" in shown.stdout
+    assert "had to know" in shown.stdout
+    listed = exhume("compare", "--list", "--json")
+    assert set(json.loads(listed.stdout)) >= {"gauss-newton", "ntk"}
+    assert exhume("compare", *victim, "--attacks", "kkd").returncode == 2
+    assert exhume("trial", *victim, "--attack", "ntk", "--step-size", "fast").returncode == 2

@@ -16,19 +16,20 @@ from exhume.release import Release
 from exhume.result import Reconstruction, Status, load_reconstruction, save_reconstruction
 from exhume.victims import NetworkVictim, train_network
 
-QUICK = {"projection-gd": {"max_steps": 200}, "gauss-newton": {}, "subspace": {}}
-NETWORKS_ONLY = ("subspace",)
-RESUMABLE = [name for name in ATTACKS if name not in NETWORKS_ONLY]
+DESCENTS = ("projection-gd", "kkt", "kkt-multiclass", "ntk")
+NETWORKS_ONLY = ("subspace", "kkt", "kkt-multiclass", "ntk")
+RESUMABLE = [name for name in ATTACKS if name != "subspace"]
 
 
 def attack(name: str) -> object:
-    return attack_named(name, **QUICK[name])
+    return attack_named(name, **({"max_steps": 400} if name in DESCENTS else {}))
 
 
 def victim(name: str, *, n: int, ratio: float) -> Release:
     data = small_sphere(d=20, n=n)
     if name in NETWORKS_ONLY:
-        return train_network(NetworkVictim("two-layer", round(ratio * 20 * n), k=2), data).release
+        k = 1 if name == "kkt" else 2
+        return train_network(NetworkVictim("two-layer", round(ratio * 20 * n), k=k), data).release
     return trained(data, ratio=ratio)
 
 

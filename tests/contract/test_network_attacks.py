@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from conftest import small_sphere
-from exhume.attacks import GaussNewton, ProjectionGD, Subspace
+from exhume.attacks import GaussNewton, Subspace, attack_named
 from exhume.data import DataRequest, Dataset, load
 from exhume.errors import ExhumeError
 from exhume.release import Release, load_release, save_release
@@ -109,11 +109,57 @@ def test_knowledge_is_a_switch() -> None:
     assert not guess.certified
 
 
+def test_kkt_rebuilds_pictures_of_its_home_victim() -> None:
+    """Haim et al.: a binary network that starts near zero and is trained far beyond the first fit."""
+    data = load(DataRequest("digits", n=4))
+    trained = train_network(NetworkVictim("two-layer", 500, loss="logistic", init_scale=1e-4, train_to=1e-4, know_n=True), data)
+    assert trained.train_loss <= 1e-4
+    found = score(trained, attack_named("kkt", step_size="auto", max_steps=1500))
+    assert found.n_found == 8  # two candidates for each sample
+    assert found.ssim > found.chance_ssim + 0.3  # type: ignore[operator]
+
+
+def test_ntk_rebuilds_pictures_of_its_home_victim() -> None:
+    """Loo et al.: a wide network whose change is small against its start."""
+    data = load(DataRequest("digits", n=4))
+    trained = train_network(NetworkVictim("two-layer", 500, know_n=True), data)
+    found = score(trained, attack_named("ntk", step_size="auto", max_steps=1500))
+    assert found.ssim > found.chance_ssim + 0.4  # type: ignore[operator]
+    assert found.rho_signed < 0.6 < found.chance_signed
+
+
+def test_rivals_say_which_victim_they_take() -> None:
+    data = small_sphere(d=10, n=3)
+    wide, binary = two_layer(data, 4, k=2).release, two_layer(data, 4).release
+    with pytest.raises(ExhumeError, match="kkt-multiclass"):
+        attack_named("kkt").run(wide)
+    with pytest.raises(ExhumeError, match="Use --attack kkt"):
+        attack_named("kkt-multiclass").run(binary)
+    with pytest.raises(ExhumeError, match="random features have one"):
+        attack_named("ntk").run(train_random_features(RandomFeaturesVictim(p=100), data).release)
+
+
+def test_a_step_that_is_too_large_is_told() -> None:
+    release = two_layer(small_sphere(d=10, n=3), 4, know_n=True).release
+    with pytest.raises(ExhumeError, match="--step-size auto"):
+        attack_named("ntk", step_size=1e200).run(release)
+
+
+def test_pictures_of_unknown_norm_are_stretched_to_their_range() -> None:
+    data = load(DataRequest("digits", n=4))
+    trained = two_layer(data, 12, loss="cross-entropy", k=2)
+    guess = Subspace().run(trained.release)
+    assert guess.scale == "from range"
+    found = evaluate(guess, data, trained.release)
+    assert found.rho_direction < 0.05
+    assert found.rho_signed < 0.1
+
+
 @pytest.mark.parametrize("name", ["two-layer", "resnet"])
 def test_the_papers_attack_descends_on_networks(name: str) -> None:
     data = load(DataRequest("digits", n=2))
     release = train_network(NetworkVictim(name, 8 * 64 * 2, know_n=True), data).release
-    guess = ProjectionGD(max_steps=100, step_size=2.0).run(release)
+    guess = attack_named("projection-gd", max_steps=100, step_size=2.0).run(release)
     assert guess.curve.loss[-1] < guess.curve.loss[0]
     assert torch.allclose(guess.rows.norm(dim=1), torch.full((2,), 8.0, dtype=torch.float64))
 

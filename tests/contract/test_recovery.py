@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from conftest import small_sphere, trained
-from exhume.attacks import GaussNewton, ProjectionGD, Resources
+from exhume.attacks import GaussNewton, Resources, attack_named
+from exhume.attacks.unified import PROJECTION_GD
 from exhume.data import DataRequest, Dataset, load
 from exhume.errors import ExhumeError
 from exhume.features import ACTIVATIONS, activation
@@ -118,15 +119,13 @@ def test_zero_loss_with_too_few_equations_says_so() -> None:
 def test_paper_attack_descends_and_keeps_the_sphere() -> None:
     data = small_sphere(d=20, n=5)
     release = trained(data, ratio=10, know_n=True)
-    guess = ProjectionGD(max_steps=3000).run(release, seed=0)
+    guess = attack_named("projection-gd", max_steps=3000).run(release, seed=0)
     assert guess.curve.loss[-1] < guess.curve.loss[0] / 10
     torch.testing.assert_close(guess.rows.norm(dim=1), torch.full((5,), 20**0.5, dtype=torch.float64))
 
 
 def test_paper_step_sizes() -> None:
-    from exhume.attacks.projection_gd import paper_step_size
-
-    assert [paper_step_size(d) for d in (100, 3072, 12288)] == [20.0, 2e3, 8e3]
+    assert [PROJECTION_GD.constants(d).step_size for d in (100, 3072, 12288)] == [20.0, 2e3, 8e3]
 
 
 def test_matrix_free_and_resident_agree() -> None:

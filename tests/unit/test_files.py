@@ -49,7 +49,7 @@ def test_foreign_and_damaged_files_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"facts": {"n": "many"}}, "wrong fields"),
+        ({"facts": {"n": "many"}}, "Facts.n must be int"),
         ({"features": {"count": 7}}, "wrong fields"),
         ({"format": "exhume-release-99"}, "must be exhume-release-1"),
     ],

@@ -57,7 +57,17 @@ class Resources:
 
 
 class Attack(Protocol):
-    """Release -> Reconstruction. A frozen record of settings with a name and one method."""
+    """Release -> Reconstruction. A frozen record of settings with a name, what it has to know, and one method."""
+
+    @property
+    def about(self) -> str:
+        """The method in one line."""
+        ...
+
+    @property
+    def needs(self) -> str:
+        """What the attacker must know, in a few words."""
+        ...
 
     @property
     def name(self) -> str:
@@ -89,7 +99,7 @@ class Clock:
 
 def estimate_eta(losses: tuple[float, ...], seconds: tuple[float, ...], target: float) -> float | None:
     """Seconds until the loss reaches `target` at the pace of the last steps, in orders of magnitude per second."""
-    if len(losses) < 3 or min(losses) <= 0:
+    if len(losses) < 3 or min(losses) <= 0 or target <= 0:
         return None
     back = min(_ETA_WINDOW, len(losses) - 1)
     gained = math.log(losses[-1 - back] / losses[-1])
@@ -108,6 +118,7 @@ class Checkpoint:
         facts = json.dumps([asdict(release.features), asdict(release.facts)], sort_keys=True)
         self._run = {"attack": attack.name, "settings": asdict(attack), "seed": seed, "weights": digest, "facts": facts}
         self._saved = 0.0
+        self._pending: dict[str, Any] | None = None  # the last step, where it is not yet in the file
 
     def load(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
         """Tensors and values of the last finished step, or None when there is nothing to go on from."""
@@ -124,13 +135,22 @@ class Checkpoint:
         return tensors, header["values"]
 
     def save(self, tensors: dict[str, torch.Tensor], values: dict[str, Any], *, now: bool = False) -> None:
-        """Keep a finished step; at most one write every two seconds unless `now`."""
-        if self._path is None or (not now and time.monotonic() - self._saved < _SAVE_EVERY):
+        """Keep a finished step; at most one write every two seconds unless `now`. The tensors must not change afterwards."""
+        if self._path is None:
             return
+        if not now and time.monotonic() - self._saved < _SAVE_EVERY:
+            self._pending = {"tensors": tensors, "values": values}
+            return
+        self._pending = None
         header = {"format": _FORMAT, "run": self._run, "values": values}
         plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         write_atomically(self._path, lambda path: save_file(plain, path, metadata={"exhume": json.dumps(header)}))
         self._saved = time.monotonic()
+
+    def flush(self) -> None:
+        """Write the last step that was given to `save`."""
+        if self._pending is not None:
+            self.save(**self._pending, now=True)
 
     def clear(self) -> None:
         """Remove the file of a run that has ended."""

@@ -50,6 +50,16 @@ class GaussNewton:
         """The registered name."""
         return "gauss-newton"
 
+    @property
+    def about(self) -> str:
+        """The method in one line."""
+        return "grow-and-prune Gauss-Newton on ||P_perp theta||^2; signs, scale and n come out of the weights"
+
+    @property
+    def needs(self) -> str:
+        """What the attacker must know."""
+        return "weights before and after training; n is found"
+
     def run(self, release: Release, *, seed: int = 0, watch: Watch = ignore, resources: Resources = Resources()) -> Reconstruction:
         """Rebuild the training rows from the release alone."""
         if isinstance(release.features, NetworkSpec):

@@ -10,6 +10,9 @@ from exhume.features import ModuleFeatures
 from exhume.features.networks import NETWORKS
 from exhume.release import Facts, NetworkSpec, Release
 
+# Lengths from labels may take a row out of the known range by this factor.
+_BEYOND = 1.1
+
 
 def resolve_scale(problem: SpanProblem, state: State, facts: Facts) -> tuple[torch.Tensor, str]:
     """Rows at their norms, and where those come from: known norm, from labels, fitted, or unknown."""
@@ -40,7 +43,7 @@ def network_scale(release: Release, X: torch.Tensor) -> tuple[torch.Tensor, str]
     """Rows at their norms: without biases f(c u) = c f(u), so a target that is fitted exactly gives the length."""
     facts = release.facts
     if facts.input_norm is not None:
-        return X, "known norm"
+        return X * (facts.input_norm / X.norm(dim=1, keepdim=True)), "known norm"
     assert isinstance(release.features, NetworkSpec)
     if not NETWORKS[release.features.architecture].homogeneous:
         return X, "fitted"
@@ -51,6 +54,15 @@ def network_scale(release: Release, X: torch.Tensor) -> tuple[torch.Tensor, str]
         size = 1 / output.max(dim=1).values
     elif facts.label_size is not None and not facts.ridge:
         size = facts.label_size / output[:, 0].abs()
-    if size is None or not bool((size > 0).all() and torch.isfinite(size).all()):
-        return X, "unknown"
-    return X * size[:, None], "from labels"
+    most = None if facts.input_range is None else _most(X, *facts.input_range)
+    if size is not None:
+        size = torch.where((size > 0) & torch.isfinite(size), size, torch.inf if most is not None else 1.0)
+        # A row that would leave the range by far is not a sample, and its output says nothing about its length.
+        size = size if most is None else torch.where(size > _BEYOND * most, most, size)
+        return X * size[:, None], "from labels"
+    return (X, "unknown") if most is None else (X * most[:, None], "from range")
+
+
+def _most(X: torch.Tensor, low: float, high: float) -> torch.Tensor:
+    """The factor on each row at which it reaches black or white: pictures are taken to do so somewhere."""
+    return torch.minimum(high / X.max(dim=1).values.clamp(min=1e-300), low / X.min(dim=1).values.clamp(max=-1e-300))

@@ -28,6 +28,16 @@ class Subspace:
         """The registered name."""
         return "subspace"
 
+    @property
+    def about(self) -> str:
+        """The method in one line."""
+        return "gauss-newton inside the row space of the first layer's change (Tansley et al. 2026)"
+
+    @property
+    def needs(self) -> str:
+        """What the attacker must know."""
+        return "weights before and after training; n is found"
+
     def run(self, release: Release, *, seed: int = 0, watch: Watch = ignore, resources: Resources = Resources()) -> Reconstruction:
         """Rebuild the training rows from the release alone."""
         if not isinstance(release.features, NetworkSpec):

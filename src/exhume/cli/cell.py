@@ -34,6 +34,8 @@ def cell_from(options: dict[str, Any]) -> Cell:
         k=options["k"],
         weight_decay=options["weight_decay"],
         prune=options["prune"],
+        init_scale=options["init_scale"],
+        train_to=options["train_to"],
         schedule="paper" if options["paper_schedule"] else "fast",
         know_init=options["know_init"],
         ratio=options["ratio"],

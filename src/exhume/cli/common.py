@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from exhume.attacks import Progress, Resources, Watch
 
 _LOG_EVERY = 10.0  # seconds
-_COMMANDS = ("demo", "trial", "train", "reconstruct", "score", "law", "activation", "data")
+_COMMANDS = ("demo", "trial", "train", "reconstruct", "score", "compare", "law", "activation", "data")
 
 
 class Commands(click.Group):
@@ -87,6 +87,24 @@ def options(*decorators: Callable[..., Any]) -> Callable[..., Any]:
     return apply
 
 
+class StepSize(click.ParamType):
+    """A positive number, or `auto`."""
+
+    name = "number|auto"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | str:
+        """The text as a number or `auto`."""
+        if value == "auto":
+            return "auto"
+        try:
+            size = float(value)
+        except ValueError:
+            size = math.nan
+        if not 0 < size < math.inf:
+            self.fail(f"a step size is a positive number or auto, got {value!r}.", param, ctx)
+        return size
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else.")
 seed_option = click.option("--seed", default=0, show_default=True, help="Seed of data, features and search.")
 
@@ -108,6 +126,8 @@ victim_options = options(
     click.option("--ridge", type=float, default=0.0, show_default=True, help="Ridge penalty lambda (Eq. 169)."),
     click.option("--weight-decay", type=float, default=0.0, show_default=True, help="Networks: decay per unit of step size."),
     click.option("--prune", type=float, default=0.0, show_default=True, help="Networks: share of last-layer features pruned."),
+    click.option("--init-scale", type=float, default=1.0, show_default=True, help="Networks: factor on the first layer's start."),
+    click.option("--train-to", type=float, help="Networks: mean loss at which training stops (default: by loss)."),
     click.option("--paper-schedule", is_flag=True, help="Networks: Appendix D's step size and 10^6 steps (slow)."),
     click.option("--dtype", type=click.Choice(["auto", "float32", "float64"]), default="auto", show_default=True),
     click.option(
@@ -124,11 +144,11 @@ victim_options = options(
 )
 
 attack_options = options(
-    click.option("--attack", default="gauss-newton", show_default=True, help="gauss-newton, subspace or projection-gd."),
+    click.option("--attack", default="gauss-newton", show_default=True, help="The attack; `exhume compare --list` names all."),
     click.option("--rows", type=int, help="Number of rows to look for, as if somebody claimed to know n."),
     click.option("--starts", type=int, help="gauss-newton: how often to start anew (default 4)."),
-    click.option("--max-steps", type=int, help="projection-gd: most steps (default 20000)."),
-    click.option("--step-size", type=float, help="projection-gd: step size (default: the paper's)."),
+    click.option("--max-steps", type=int, help="projection-gd, kkt, ntk: most steps (default: as published)."),
+    click.option("--step-size", type=StepSize(), help="projection-gd, kkt, ntk: a number or auto (default: as published)."),
 )
 
 resource_options = options(
@@ -160,7 +180,7 @@ def resources_from(memory: str, device: str, threads: int | None, checkpoint: Pa
     return Resources(device=device, memory=parse_bytes(memory), checkpoint=checkpoint)
 
 
-def attack_from(name: str, rows: int | None, starts: int | None, max_steps: int | None, step_size: float | None) -> Any:
+def attack_from(name: str, rows: int | None, starts: int | None, max_steps: int | None, step_size: float | str | None) -> Any:
     """The attack that the options describe; a setting of another attack is an error."""
     from exhume.attacks import ATTACKS, attack_named
 

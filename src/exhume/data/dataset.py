@@ -61,6 +61,13 @@ class Dataset:
         """Input dimension."""
         return self.rows.shape[1]
 
+    @property
+    def input_range(self) -> tuple[float, float] | None:
+        """Least and largest value of a pixel as the model sees it; None for what is not a picture."""
+        if self.kind != "image":
+            return None
+        return float((-self.mean / self.spread).min()), float(((self.white - self.mean) / self.spread).max())
+
     def raw(self, rows: torch.Tensor) -> torch.Tensor:
         """Rows in the units they were collected in."""
         return rows.double() * self.spread + self.mean

@@ -37,6 +37,8 @@ class Cell:
     ridge: float = 0.0
     weight_decay: float = 0.0
     prune: float = 0.0
+    init_scale: float = 1.0
+    train_to: float | None = None
     schedule: str = "fast"
     know_init: str = "all"
     seed: int = 0
@@ -112,6 +114,8 @@ def train_cell(cell: Cell, dataset: Dataset, *, device: str, memory: int, report
             k=cell.k,
             weight_decay=cell.weight_decay,
             prune=cell.prune,
+            init_scale=cell.init_scale,
+            train_to=cell.train_to,
             schedule=cell.schedule,
             know_init=cell.know_init,
             **shared,
@@ -130,8 +134,12 @@ def _training_progress(report: Watch) -> Callable[[int, float], None]:
 
 def run_trial(cell: Cell, *, watch: Watch = ignore, resources: Resources = Resources()) -> TrialResult:
     """Train, attack, score: the attack sees the release and nothing else."""
-    dataset = load(cell.data)
-    trained = train_cell(cell, dataset, device=resources.device, memory=resources.memory, report=watch)
+    trained = train_cell(cell, load(cell.data), device=resources.device, memory=resources.memory, report=watch)
+    return attack_victim(cell, trained, watch=watch, resources=resources)
+
+
+def attack_victim(cell: Cell, trained: Trained, *, watch: Watch = ignore, resources: Resources = Resources()) -> TrialResult:
+    """The cell's attack on a trained victim, scored."""
     guess = cell.attack.run(trained.release, seed=cell.seed, watch=watch, resources=resources)
-    score = evaluate(guess, trained.truth, trained.release, device=resources.device, memory=resources.memory)
+    score = evaluate(guess, trained.truth, trained.release, device=resources.device)
     return TrialResult(cell, trained.truth, trained.release, guess, score, trained.train_loss, peak_rss_mb(), trained.course)

@@ -6,6 +6,7 @@ import re
 import resource
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from exhume.errors import ExhumeError
 
@@ -38,5 +39,11 @@ def slices(total: int, step: int) -> Iterator[slice]:
 
 def peak_rss_mb() -> float:
     """Largest resident set of this process so far, in MB."""
+    try:
+        # getrusage would also count the process that started this one.
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith("VmHWM"))
+    except (OSError, StopIteration):
+        pass
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6

@@ -12,6 +12,7 @@ import torch
 from matplotlib.figure import Figure
 
 from exhume.data import Dataset
+from exhume.lab import TrialResult
 from exhume.report.recorder import Snapshot
 from exhume.result import Reconstruction
 from exhume.score.match import match
@@ -20,6 +21,7 @@ matplotlib.rcParams.update({"svg.fonttype": "path", "svg.hashsalt": "exhume", "f
 INK, RED, BLUE, GREY = "#1b1f24", "#c0392b", "#1f5fa8", "#8a9099"
 _PATCH = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 1.5}  # behind text that may cross a line
 _PAIRS_PER_LINE = 10
+_NEAR_FLOOR = 1e8
 
 
 def _uri(figure: Figure, kind: str = "svg") -> str:
@@ -42,10 +44,12 @@ def loss_curve(guess: Reconstruction) -> str:
     figure, axes = _axes()
     curve = guess.curve
     axes.semilogy(curve.passes, curve.loss, color=RED, lw=1.6)
-    axes.axhline(guess.certificate.floor, color=GREY, ls="--", lw=1)
-    axes.text(curve.passes[-1], guess.certificate.floor * 1.6, "rounding floor", color=GREY, ha="right", va="bottom", fontsize=9)
+    floor = guess.certificate.floor
+    if curve.loss[-1] < _NEAR_FLOOR * floor:  # far above it, the line would only flatten the curve
+        axes.axhline(floor, color=GREY, ls="--", lw=1)
+        axes.text(curve.passes[-1], floor * 1.6, "rounding floor", color=GREY, ha="right", va="bottom", fontsize=9)
     axes.set_xlabel("GEMM passes over the features")
-    axes.set_ylabel("loss  ‖P⊥θ‖² / ‖θ‖²", color=RED)
+    axes.set_ylabel("loss, as a share of ‖θ‖²", color=RED)
     rows = axes.twinx()
     rows.spines[["top"]].set_visible(False)
     rows.step(curve.passes, curve.rows, color=BLUE, lw=1.2, where="post")
@@ -131,6 +135,48 @@ def picture_pairs(truth: Dataset, matched: torch.Tensor) -> str:
     return _uri(figure, "png")
 
 
+def comparison(results: list[TrialResult], count: int = 10) -> str:
+    """Bars of every attack's error beside chance; for pictures, the truth and what each attack made of it below."""
+    truth = results[0].truth
+    names = [result.guess.attack for result in results]
+    pictures = truth.kind == "image"
+    count = min(count, truth.n)
+    lines = len(results) + 1 if pictures else 0
+    tall = 0.42 * len(results) + 1.3
+    figure = Figure(figsize=(10.5, tall + 0.95 * lines), layout="constrained")
+    halves: Any = figure.subfigures(2, 1, height_ratios=[tall, 0.95 * lines]) if pictures else [figure]
+    axes = halves[0].add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    places = np.arange(len(results))[::-1]
+    scores = [result.score for result in results]
+    low = min(min(score.rho_signed, score.rho_direction) for score in scores)
+    floor = 10.0 ** np.floor(np.log10(max(low, 1e-16)) - 0.5)
+    for values, offset, colour, label in (
+        ([score.rho_signed for score in scores], 0.2, RED, "rows as rebuilt"),
+        ([score.rho_direction for score in scores], -0.2, "#e5a59f", "directions only"),
+    ):
+        axes.barh(places + offset, np.array(values) - floor, height=0.36, left=floor, color=colour, label=label)
+    chance = scores[0].chance_signed
+    axes.axvline(chance, color=INK, ls="--", lw=1)
+    axes.text(chance, len(results) - 0.45, "chance ", ha="right", va="bottom", fontsize=9, color=INK)
+    axes.set_xscale("log")
+    axes.set_xlim(floor, 5)
+    axes.set_yticks(places, names)
+    axes.set_xlabel("reconstruction error ρ (Eq. 12), nothing forgiven")
+    axes.legend(frameon=False, fontsize=9, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2)
+    if pictures:
+        shown = [truth.pictures(truth.rows)]
+        for result in results:
+            rows = result.guess.rows.double()
+            shown.append(truth.pictures(match(truth.rows, rows, forgive_sign=False).rows(rows)))
+        grid = halves[1].subplots(lines, count, squeeze=False)
+        for line, (name, images) in enumerate(zip(["truth", *names], shown, strict=True)):
+            for column in range(count):
+                _show(grid[line, column], images[column])
+            grid[line, 0].set_ylabel(name, rotation=0, ha="right", va="center", color=INK if line == 0 else RED)
+    return _uri(figure, "png")
+
+
 def filmstrip(truth: Dataset, frames: list[Snapshot], count: int = 8) -> str:
     """The rows emerging: for some samples the nearest candidate at several steps, sign and norm fitted for display."""
     count = min(count, truth.n)
@@ -161,7 +207,8 @@ def error_bars(truth: Dataset, matched: torch.Tensor, guess: Reconstruction, cha
         worst = max(guess.certificate.row_errors)
         axes.axhline(worst, color=BLUE, ls=":", lw=1.2)
         axes.text(1, worst * 1.5, "largest standard error in the certificate", color=BLUE, va="bottom", fontsize=9)
-    axes.set_ylim(min(errors[errors > 0].min(initial=1e-12), 1e-10) / 10, 30)
+    least = min(errors[errors > 0].min(initial=1e-2), min(guess.certificate.row_errors, default=1e-2))
+    axes.set_ylim(max(least, 1e-16) / 10, 30)
     axes.set_xlabel("training sample")
     axes.set_ylabel("relative error of the row")
     return _uri(figure)

@@ -11,7 +11,7 @@ import jinja2
 from exhume import __version__
 from exhume.errors import ExhumeError
 from exhume.files import write_text
-from exhume.lab import TrialResult
+from exhume.lab import Comparison, TrialResult
 from exhume.release import FeatureSpec, Release
 from exhume.report import figures
 from exhume.report.recorder import Recorder, Snapshot
@@ -38,15 +38,35 @@ class Story:
 
 def write_page(stories: list[Story], folder: Path) -> Path:
     """Write index.html into `folder`; it needs no network and no other file."""
+    return _write(folder, "page.html.j2", stories=[_context(story) for story in stories])
+
+
+def write_comparison(comparison: Comparison, folder: Path) -> Path:
+    """Write index.html into `folder`: one table and one picture of all attacks."""
+    first = comparison.results[0]
+    release, truth = first.release, first.truth
+    about = (
+        f"{first.cell.victim} network" if first.cell.victim != "rf" else "Random features"
+    ) + f", {truth.n} rows of {truth.name}, p / (d n) = {release.p * release.k / (release.d * truth.n):.3g}."
+    return _write(
+        folder,
+        "compare.html.j2",
+        about=about[0].upper() + about[1:],
+        rows=[result.row() | {"needs": result.cell.attack.needs} for result in comparison.results],
+        refused=comparison.refused,
+        pictures=truth.kind == "image",
+        picture=figures.comparison(list(comparison.results)),
+    )
+
+
+def _write(folder: Path, template: str, **context: Any) -> Path:
     if folder.exists() and not folder.is_dir():
         raise ExhumeError(f"{folder} is a file. Give a folder for the page.")
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("exhume.report", "."), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    template = environment.get_template("page.html.j2")
-    html = template.render(stories=[_context(story) for story in stories], version=__version__)
     path = folder / "index.html"
-    write_text(path, html)
+    write_text(path, environment.get_template(template).render(version=__version__, **context))
     return path
 
 
@@ -60,7 +80,7 @@ def _context(story: Story) -> dict[str, Any]:
         "verdict": _verdict(result),
         "knowledge": _knowledge(result),
         "loss": figures.loss_curve(guess) if guess.curve.loss else None,
-        "cliff": figures.cliff(guess),
+        "cliff": figures.cliff(guess) if guess.removal_costs else None,
         "law": figures.law_axis(result.release.p * result.release.k, result.release.d, truth.n),
         "errors": figures.error_bars(truth, matched, guess, row["chance_signed"]),
     }

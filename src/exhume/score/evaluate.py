@@ -9,7 +9,6 @@ import torch
 from exhume.data import Dataset
 from exhume.features import ModuleFeatures, RandomFeatures
 from exhume.linalg import streams
-from exhume.linalg.blocks import DEFAULT_BUDGET
 from exhume.release import FeatureSpec, Release
 from exhume.result import Reconstruction
 from exhume.score import metrics
@@ -43,9 +42,7 @@ class Score:
     matched: tuple[int | None, ...] = ()  # rebuilt row of every true row, nothing forgiven
 
 
-def evaluate(
-    guess: Reconstruction, truth: Dataset, release: Release, *, device: str = "cpu", memory: int = DEFAULT_BUDGET
-) -> Score:
+def evaluate(guess: Reconstruction, truth: Dataset, release: Release, *, device: str = "cpu") -> Score:
     """Score a reconstruction against the truth."""
     X, G, d = truth.rows, guess.rows.double(), truth.d
     signed = match(X, G, forgive_sign=False)
@@ -65,7 +62,7 @@ def evaluate(
         "chance_signed": _mean(metrics.rho(one.distance, d) for one in lucky),
         "covered": int((relative < COVERED).sum()),
         "worst_row": float(relative.max()),
-        "span_residual": metrics.span_residual(_feature_blocks(release, device, memory), X, G),
+        "span_residual": metrics.span_residual(_feature_blocks(release, device), X, G),
         "matched": signed.index,
     }
     if truth.kind == "image":
@@ -81,10 +78,11 @@ def evaluate(
     return Score(**score)  # type: ignore[arg-type]
 
 
-def _feature_blocks(release: Release, device: str, memory: int) -> metrics.Blocks:
+def _feature_blocks(release: Release, device: str) -> metrics.Blocks:
     """The released model's features, block by block, in float64."""
     if isinstance(release.features, FeatureSpec):
-        features = RandomFeatures(release.features, dtype=torch.float64, device=device, keep_bytes=memory // 2)
+        # Drawn block by block: the attack's own V may still be in memory.
+        features = RandomFeatures(release.features, dtype=torch.float64, device=device, keep_bytes=0)
         return lambda X: (features.activation.value(block.preactivation(X.to(device))).cpu() for block in features.blocks())
     network = ModuleFeatures.of_release(release, dtype=torch.float64, device=device)
     return lambda X: iter([network.value(X.to(device)).T.cpu()])

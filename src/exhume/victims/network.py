@@ -22,9 +22,10 @@ TARGETS = {"square": 1e-12, "logistic": 1e-2, "cross-entropy": 1e-2}
 PAPER_STEPS = {"square": 1e-5, "logistic": 1e-3, "cross-entropy": 1e-3}
 _PAPER_COUNT = 1_000_000
 _POWER_ROUNDS = 12
-# Share of the largest stable step 2 / lambda_max; curvature of the logistic losses is at most a quarter of the square's.
+# Share of the largest stable step 2 / (lambda_max curvature).
 _CAUTION = 0.5
-_SOFTNESS = {"square": 1.0, "logistic": 4.0, "cross-entropy": 2.0}
+# Where the loss flattens as labels are fitted the step follows, and the kernel is measured anew after this many steps.
+_MEASURE_EVERY = 100
 _REPORT_EVERY = 50
 SPECTRUM = 16
 
@@ -39,6 +40,8 @@ class NetworkVictim:
     loss: str = "square"
     weight_decay: float = 0.0
     prune: float = 0.0  # share of the last layer's features that magnitude pruning removes after training
+    init_scale: float = 1.0  # factor on the first layer's initial weights; small ones make training rich (Haim et al.)
+    train_to: float | None = None  # mean loss at which training stops; None: TARGETS
     schedule: str = "fast"  # "fast": the largest safe step; "paper": Appendix D's step size and 10^6 steps
     max_steps: int = 20_000
     seed: int = 0
@@ -60,6 +63,7 @@ def train_network(
     _check(victim)
     spec = describe_network(victim.architecture, dataset.shape, outputs=victim.k, last_layer=victim.last_layer)
     start = {k: v.to(device) for k, v in initial_parameters(spec, seed=victim.seed, dtype=victim.dtype).items()}
+    start["first.weight"] = start["first.weight"] * victim.init_scale
     module = build_network(spec, start)
     X = dataset.rows.to(device, victim.dtype).reshape(dataset.n, *dataset.shape)
     targets = _targets(victim, dataset).to(device)
@@ -80,6 +84,10 @@ def _check(victim: NetworkVictim) -> None:
         raise ExhumeError(f"weight decay must not be negative or infinite, got {victim.weight_decay}.")
     if not 0 <= victim.prune < 1:
         raise ExhumeError(f"--prune is a share of the features between 0 and 1, got {victim.prune}.")
+    if not 0 < victim.init_scale < float("inf"):
+        raise ExhumeError(f"--init-scale must be positive, got {victim.init_scale}.")
+    if victim.train_to is not None and not 0 < victim.train_to < float("inf"):
+        raise ExhumeError(f"--train-to must be a positive loss, got {victim.train_to}.")
     if victim.know_init not in ("all", "last", "none"):
         raise ExhumeError(f"--know-init must be all, last or none, got {victim.know_init!r}.")
 
@@ -110,19 +118,23 @@ def _descend(
 ) -> tuple[Parameters, float, int]:
     """theta <- (1 - eta lambda) theta - eta gradient, all samples at once: the change stays in the features' span."""
     paper = victim.schedule == "paper"
-    step_size = PAPER_STEPS[victim.loss] if paper else safe_step(outputs, start, targets) * _SOFTNESS[victim.loss]
-    limit, target = (_PAPER_COUNT, 0.0) if paper else (victim.max_steps, TARGETS[victim.loss])
+    limit, target = (_PAPER_COUNT, 0.0) if paper else (victim.max_steps, victim.train_to or TARGETS[victim.loss])
     now = {name: value.clone().requires_grad_() for name, value in start.items()}
     names = list(now)
     best, step, mean = float("inf"), 0, float("inf")
+    safe = PAPER_STEPS[victim.loss]
     while step < limit:
-        loss = loss_of(victim.loss, outputs(now), targets)
+        output = outputs(now)
+        loss = loss_of(victim.loss, output, targets)
         mean = float(loss.detach()) / len(targets)
         if mean <= target or not mean < float("inf"):
             break
+        if not paper and _time_to_measure(victim.loss, step):
+            safe = safe_step(outputs, {name: value.detach() for name, value in now.items()}, targets)
         if not paper and mean > 2 * best:  # the kernel has grown: go on with a smaller step
-            step_size /= 2
+            safe /= 2
         best = min(best, mean)
+        step_size = safe if paper else safe / _flatness(victim.loss, output.detach(), targets)
         gradients = torch.autograd.grad(loss, [now[name] for name in names])
         with torch.no_grad():
             for name, gradient in zip(names, gradients, strict=True):
@@ -133,6 +145,20 @@ def _descend(
     if not mean < float("inf"):
         raise ExhumeError("training diverged. Lower the learning rate or check the data's scale.")
     return {name: value.detach() for name, value in now.items()}, mean, step
+
+
+def _time_to_measure(loss: str, step: int) -> bool:
+    """The square loss keeps the kernel of its start; the others go far: measure at 0, 1, 2, 4, 8 and so on."""
+    return step == 0 or (loss != "square" and (step % _MEASURE_EVERY == 0 or step & (step - 1) == 0))
+
+
+def _flatness(loss: str, outputs: torch.Tensor, targets: torch.Tensor) -> float:
+    """The largest curvature of the loss in an output: 1, or at most min(r, 1/4) (min(2 r, 1/2)) at a residual r."""
+    if loss == "square":
+        return 1.0
+    if loss == "logistic":
+        return min(float(torch.sigmoid(-targets * outputs).max()), 0.25)
+    return min(2 * float((1 - (targets * torch.softmax(outputs, dim=1)).sum(1)).max()), 0.5)
 
 
 def safe_step(outputs: Callable[[Parameters], torch.Tensor], start: Parameters, targets: torch.Tensor) -> float:
@@ -178,6 +204,7 @@ def _release(victim: NetworkVictim, spec: NetworkSpec, dataset: Dataset, start: 
     facts = Facts(
         n=dataset.n if victim.know_n else None,
         input_norm=dataset.input_norm if victim.know_norm else None,
+        input_range=dataset.input_range if victim.know_norm else None,
         label_size=dataset.label_size if victim.know_labels and victim.loss == "square" and victim.k == 1 else None,
         ridge=victim.weight_decay,
         one_hot=one_hot_targets and victim.know_labels,

@@ -82,6 +82,7 @@ def train_random_features(
     facts = Facts(
         n=n if victim.know_n else None,
         input_norm=dataset.input_norm if victim.know_norm else None,
+        input_range=dataset.input_range if victim.know_norm else None,
         label_size=truth.label_size if victim.know_labels and not logistic else None,
         ridge=victim.ridge,
     )
