@@ -60,6 +60,7 @@ class Facts:
     label_size: float | None = None  # |y|, where every label has the same size (1.0 for labels -1/+1)
     ridge: float | None = 0.0  # the lambda of training
     one_hot: bool = False  # targets are one-hot and fitted exactly
+    pruned: bool = False  # weights that are zero belong to features that were removed
     input_range: tuple[float, float] | None = None  # least and largest value that an input can have (pixels)
 
     def __post_init__(self) -> None:
@@ -98,6 +99,12 @@ class Release:
             )
         if not float(w.abs().max()) > 1 / _LARGEST:
             raise ExhumeError("all weights are zero (or nearly): the model has learned nothing that could be rebuilt.")
+
+    @property
+    def alive(self) -> torch.Tensor:
+        """Which features the last layer still uses, (p,)."""
+        last = self.trained.get("head.weight", self.weights)
+        return (last != 0).any(0) if self.facts.pruned else torch.ones(self.p, dtype=torch.bool)
 
     @property
     def k(self) -> int:

@@ -90,7 +90,10 @@ class _Run:
         # V may take half of the budget; features and slopes of the rows share the other half.
         self.keep = resources.memory // 2
         assert isinstance(release.features, FeatureSpec)
-        self.features = RandomFeatures(release.features, dtype=release.weights.dtype, device=resources.device, keep_bytes=self.keep)
+        self.features = RandomFeatures(
+            release.features, dtype=release.weights.dtype, device=resources.device, keep_bytes=self.keep, alive=release.alive
+        )
+        self.p, self.weights = self.features.p, release.weights[:, release.alive]
         homogeneous = self.features.activation.homogeneous
         norm = release.facts.input_norm
         # Homogeneous features span the same line at every norm: any radius will do until the scale is resolved.
@@ -104,9 +107,9 @@ class _Run:
 
     def _features_for(self, rows: int) -> int:
         """Features that carry a search for `rows` rows: a multiple of the unknowns, all of them where that is cheap."""
-        if self.release.p * self.release.d <= _CHEAP:
-            return self.release.p
-        return min(self.release.p, math.ceil(self.attack.subsample * self.release.d * rows))
+        if self.p * self.release.d <= _CHEAP:
+            return self.p
+        return min(self.p, math.ceil(self.attack.subsample * self.release.d * rows))
 
     def _check_budget(self, count: int, rows: int) -> None:
         """States must fit the budget; V takes what is left of it."""
@@ -168,8 +171,8 @@ class _Run:
 
     def _problem(self, count: int | None = None, *, nuisance: bool = True) -> SpanProblem:
         """The span problem on the first `count` features."""
-        self._check_budget(count or self.release.p, 1)
-        return SpanProblem(self.features, self.release.weights, radius=self.radius, nuisance=nuisance, count=count)
+        self._check_budget(count or self.p, 1)
+        return SpanProblem(self.features, self.weights, radius=self.radius, nuisance=nuisance, count=count)
 
     def _report(self, problem: SpanProblem, now: Search, state: State) -> None:
         passes, seconds = self.spent + problem.passes, self.clock.seconds
@@ -199,7 +202,7 @@ class _Run:
         exact = self._problem(problem.p, nuisance=False)
         open_signs = not resolved and problem.features.activation.parity == "linear-odd"
         last = exact.state(X) if open_signs else self._polish(exact, X)  # a polish would bend rows of the wrong sign
-        if exact.p < self.release.p and not open_signs:
+        if exact.p < self.p and not open_signs:
             last = self._verify(exact, last)
         passes, seconds = self.spent + problem.passes + exact.passes, self.clock.seconds
         rows, scale = resolve_scale(exact, last, self.release.facts)
@@ -237,8 +240,8 @@ class _Run:
 
     def _verify(self, exact: SpanProblem, state: State) -> State:
         """The loss on all features; polished there too when the subset left more than rounding."""
-        self._check_budget(self.release.p, state.m)
-        exact.extend(self.release.p)
+        self._check_budget(self.p, state.m)
+        exact.extend(self.p)
         whole = exact.state(state.X)
         return whole if whole.loss <= precision(exact.dtype).certified else self._polish(exact, state.X)
 

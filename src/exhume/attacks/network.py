@@ -118,7 +118,7 @@ def network_problem(
     if not NETWORKS[spec.architecture].one_hidden_layer:
         module = build_network(spec, parameters)
         return ModuleSpan(ModuleFeatures(module, spec.input_shape, dtype=dtype, device=device, basis=basis), theta, radius=radius)
-    alive = (release.trained["head.weight"] != 0).any(0)
+    alive = release.alive
     V = parameters["first.weight"][alive].to(device, dtype)
     matrix = MatrixFeatures(V.contiguous(), spec.activation)
     if basis is not None:

@@ -118,8 +118,12 @@ class _Run:
             raise ExhumeError(
                 f"{attack.name} matches all layers of a network, and random features have one. Use --attack gauss-newton."
             )
-        features = RandomFeatures(release.features, dtype=self.dtype, device=self.device, keep_bytes=memory // 2)
-        return SpanProblem(features, release.weights, radius=math.sqrt(release.d), nuisance=False, leak=attack.leak)
+        features = RandomFeatures(
+            release.features, dtype=self.dtype, device=self.device, keep_bytes=memory // 2, alive=release.alive
+        )
+        return SpanProblem(
+            features, release.weights[:, release.alive], radius=math.sqrt(release.d), nuisance=False, leak=attack.leak
+        )
 
     def _start(self) -> Unknowns:
         """The first candidates and duals, as published."""

@@ -125,7 +125,7 @@ victim_options = options(
     click.option("--activation", default="relu", show_default=True, help="Activation; see `exhume activation`."),
     click.option("--ridge", type=float, default=0.0, show_default=True, help="Ridge penalty lambda (Eq. 169)."),
     click.option("--weight-decay", type=float, default=0.0, show_default=True, help="Networks: decay per unit of step size."),
-    click.option("--prune", type=float, default=0.0, show_default=True, help="Networks: share of last-layer features pruned."),
+    click.option("--prune", type=float, default=0.0, show_default=True, help="Share of last-layer features pruned (rf: by OBS)."),
     click.option("--init-scale", type=float, default=1.0, show_default=True, help="Networks: factor on the first layer's start."),
     click.option("--train-to", type=float, help="Networks: mean loss at which training stops (default: by loss)."),
     click.option("--paper-schedule", is_flag=True, help="Networks: Appendix D's step size and 10^6 steps (slow)."),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -46,7 +48,15 @@ class Block:
 class RandomFeatures:
     """The feature map of a `FeatureSpec` on a device, holding as much of V as a byte budget allows."""
 
-    def __init__(self, spec: FeatureSpec, *, dtype: torch.dtype, device: torch.device | str = "cpu", keep_bytes: int = 0) -> None:
+    def __init__(
+        self,
+        spec: FeatureSpec,
+        *,
+        dtype: torch.dtype,
+        device: torch.device | str = "cpu",
+        keep_bytes: int = 0,
+        alive: torch.Tensor | None = None,  # (p,) which features take part; None means all
+    ) -> None:
         if spec.kind != "random-features" or spec.stream != streams.STREAM_NAME:
             raise ExhumeError(f"cannot draw features of kind {spec.kind!r} from stream {spec.stream!r}. Update exhume.")
         if spec.input_dim < 1 or spec.count < 1:
@@ -57,11 +67,16 @@ class RandomFeatures:
         self.activation: Activation = activation(spec.activation)
         self.dtype = dtype
         self.device = torch.device(device)
-        self.p, self.d = spec.count, spec.input_dim
+        self.d = spec.input_dim
         itemsize = torch.empty((), dtype=dtype).element_size()
         self._step = block_rows(self.d, itemsize, granule=streams.STREAM_ROWS)
         block_bytes = self._step * self.d * itemsize
         self._keep = keep_bytes // block_bytes  # blocks that stay in memory
+        self._drawn = list(slices(spec.count, self._step))  # rows of V, block by block
+        self._alive = None if alive is None or bool(alive.all()) else alive
+        counts = [r.stop - r.start if alive is None else int(alive[r].sum()) for r in self._drawn]
+        self._ends = list(itertools.accumulate(counts))  # features up to each block's end
+        self.p = self._ends[-1]
         self._kept: dict[int, Block] = {}
 
     @staticmethod
@@ -76,25 +91,27 @@ class RandomFeatures:
 
     def whole_blocks(self, count: int) -> int:
         """The smallest number of features >= count that ends at a block's end (or at p)."""
-        return min(self.p, -(-count // self._step) * self._step)
+        return self._ends[min(bisect.bisect_left(self._ends, count), len(self._ends) - 1)]
 
     def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[Block]:
         """Features start..stop in order, both at a block's end; kept blocks come from memory, others from the stream.
 
         Any prefix of the features satisfies the same equations as all of them.
         """
-        for rows in slices(self.p if stop is None else stop, self._step):
-            if rows.start < start:
+        last = self.p if stop is None else stop
+        for index, (first, end) in enumerate(itertools.pairwise([0, *self._ends])):
+            if first < start or first == end or first >= last:
                 continue
-            index = rows.start // self._step
             block = self._kept.get(index)
             if block is None:
-                block = self._draw(rows)
+                block = self._draw(index, slice(first, end))
                 if index < self._keep:
                     self._kept[index] = block
             yield block
 
-    def _draw(self, rows: slice) -> Block:
+    def _draw(self, index: int, place: slice) -> Block:
+        """Block `index` of the stream, without features that take no part."""
+        rows = self._drawn[index]
         size = streams.STREAM_ROWS
         first, last = rows.start // size, -(-rows.stop // size)
         count = rows.stop - rows.start
@@ -108,7 +125,10 @@ class RandomFeatures:
         if self.activation.phase:
             parts = [streams.uniform_block(seed, "phases", block) for block in range(first, last)]
             phase = (torch.cat(parts)[:count, None].to(self.dtype) * (2 * math.pi)).to(self.device)
-        return Block(rows, V.to(self.device), phase)
+        if self._alive is not None:
+            taking_part = self._alive[rows]
+            V, phase = V[taking_part], None if phase is None else phase[taking_part.to(self.device)]
+        return Block(place, V.to(self.device), phase)
 
 
 class MatrixFeatures:

@@ -121,9 +121,16 @@ def train_cell(cell: Cell, dataset: Dataset, *, device: str, memory: int, report
             **shared,
         )
         return train_network(network, dataset, device=device, report=_training_progress(report))
-    if cell.k != 1 or cell.weight_decay or cell.prune:
-        raise ExhumeError("--k, --weight-decay and --prune belong to networks. Give --victim two-layer, or --ridge for rf.")
-    victim = RandomFeaturesVictim(p=p, activation=cell.activation, ridge=cell.ridge, allow_underfit=cell.allow_underfit, **shared)
+    if cell.k != 1 or cell.weight_decay:
+        raise ExhumeError("--k and --weight-decay belong to networks. Give --victim two-layer, or --ridge for rf.")
+    victim = RandomFeaturesVictim(
+        p=p,
+        activation=cell.activation,
+        ridge=cell.ridge,
+        prune=cell.prune,
+        allow_underfit=cell.allow_underfit,
+        **shared,
+    )
     return train_random_features(victim, dataset, device=device, memory=memory)
 
 

@@ -12,6 +12,7 @@ from exhume.data import Dataset
 from exhume.errors import ExhumeError
 from exhume.features.networks import build_network, describe_network, initial_parameters
 from exhume.release import Facts, NetworkSpec, Release
+from exhume.victims.pruning import check_prune, prune_by_magnitude
 from exhume.victims.random_features import Trained, note_duplicates
 from exhume.victims.targets import check_loss, classes_of, one_hot, signs_of
 
@@ -82,8 +83,7 @@ def _check(victim: NetworkVictim) -> None:
         raise ExhumeError(f"the last layer needs at least 1 parameter, got {victim.last_layer}.")
     if not 0 <= victim.weight_decay < float("inf"):
         raise ExhumeError(f"weight decay must not be negative or infinite, got {victim.weight_decay}.")
-    if not 0 <= victim.prune < 1:
-        raise ExhumeError(f"--prune is a share of the features between 0 and 1, got {victim.prune}.")
+    check_prune(victim.prune)
     if not 0 < victim.init_scale < float("inf"):
         raise ExhumeError(f"--init-scale must be positive, got {victim.init_scale}.")
     if victim.train_to is not None and not 0 < victim.train_to < float("inf"):
@@ -197,7 +197,7 @@ def _course(
 def _release(victim: NetworkVictim, spec: NetworkSpec, dataset: Dataset, start: Parameters, trained: Parameters) -> Release:
     trained = dict(trained)
     if victim.prune:
-        trained["head.weight"] = _pruned(trained["head.weight"], victim.prune)
+        trained["head.weight"] = prune_by_magnitude(trained["head.weight"], victim.prune)
     known = {"all": start, "last": {"head.weight": start["head.weight"]}, "none": {}}[victim.know_init]
     change = trained["head.weight"] - known.get("head.weight", torch.zeros(()).to(trained["head.weight"]))
     one_hot_targets = victim.loss == "square" and victim.k > 1
@@ -208,14 +208,7 @@ def _release(victim: NetworkVictim, spec: NetworkSpec, dataset: Dataset, start: 
         label_size=dataset.label_size if victim.know_labels and victim.loss == "square" and victim.k == 1 else None,
         ridge=victim.weight_decay,
         one_hot=one_hot_targets and victim.know_labels,
+        pruned=victim.prune > 0,
     )
     cpu = {name: value.cpu() for name, value in trained.items()}
     return Release(change.cpu(), spec, facts, cpu, {name: value.cpu() for name, value in known.items()})
-
-
-def _pruned(weights: torch.Tensor, share: float) -> torch.Tensor:
-    """Magnitude pruning of whole features: those with the smallest weights go to zero in every output."""
-    gone = weights.norm(dim=0).argsort()[: round(share * weights.shape[1])]
-    pruned = weights.clone()
-    pruned[:, gone] = 0.0
-    return pruned

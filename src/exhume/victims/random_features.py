@@ -12,6 +12,7 @@ from exhume.errors import ExhumeError
 from exhume.features import RandomFeatures
 from exhume.linalg.blocks import DEFAULT_BUDGET
 from exhume.release import Facts, Release
+from exhume.victims.pruning import check_prune, optimal_brain_surgeon
 from exhume.victims.targets import check_loss, signs_of
 
 # Singular directions of the n x n kernel below this share of the largest are rounding (duplicate rows make them).
@@ -38,6 +39,7 @@ class RandomFeaturesVictim:
     activation: str = "relu"
     ridge: float = 0.0
     loss: str = "square"  # or "logistic" (Figure 8, left)
+    prune: float = 0.0  # share of features that Optimal Brain Surgeon removes after training (Figure 16)
     seed: int = 0
     dtype: torch.dtype = torch.float64
     know_n: bool = False
@@ -58,6 +60,9 @@ def train_random_features(
             f"p = {victim.p} features cannot fit n = {n} labels. Give p >= n, or --allow-underfit for the least-squares fit."
         )
     check_loss(victim.loss, 1)
+    check_prune(victim.prune)
+    if victim.prune and (victim.loss != "square" or victim.ridge):
+        raise ExhumeError("--prune needs the square loss and no ridge, where Optimal Brain Surgeon has a closed form.")
     if not 0 <= victim.ridge < float("inf"):
         raise ExhumeError(f"ridge must not be negative or infinite, got {victim.ridge}.")
     spec = RandomFeatures.describe(d, victim.p, victim.activation, victim.seed)
@@ -72,11 +77,15 @@ def train_random_features(
     logistic = victim.loss == "logistic"
     y = signs_of(dataset).to(y) if logistic else y
     alpha = _descend_logistic(kernel, y, victim.ridge) if logistic else _solve(kernel, y, n * victim.ridge)
+    surgeon = None
+    if victim.prune:
+        Phi = torch.cat([act.value(block.preactivation(X)).double() for block in features.blocks()])
+        surgeon = optimal_brain_surgeon(Phi, y, victim.prune)
     theta = torch.empty(victim.p, dtype=victim.dtype, device=features.device)
     outputs = torch.zeros(n, dtype=torch.float64, device=features.device)
     for block in features.blocks():
         phi = act.value(block.preactivation(X)).double()
-        theta[block.rows] = (phi @ alpha).to(victim.dtype)
+        theta[block.rows] = (phi @ alpha if surgeon is None else surgeon[block.rows]).to(victim.dtype)
         outputs += phi.T @ theta[block.rows].double()
     truth = note_duplicates(dataset)
     facts = Facts(
@@ -85,6 +94,7 @@ def train_random_features(
         input_range=dataset.input_range if victim.know_norm else None,
         label_size=truth.label_size if victim.know_labels and not logistic else None,
         ridge=victim.ridge,
+        pruned=victim.prune > 0,
     )
     error = torch.nn.functional.softplus(-y * outputs) if logistic else (outputs - y) ** 2
     return Trained(Release(theta[None].cpu(), spec, facts), truth, float(error.mean()))
