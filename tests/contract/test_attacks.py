@@ -18,7 +18,6 @@ from exhume.victims import NetworkVictim, train_network
 
 DESCENTS = ("projection-gd", "kkt", "kkt-multiclass", "ntk")
 NETWORKS_ONLY = ("subspace", "kkt", "kkt-multiclass", "ntk")
-RESUMABLE = [name for name in ATTACKS if name != "subspace"]
 
 
 def attack(name: str) -> object:
@@ -59,7 +58,7 @@ def test_same_seed_same_rows_and_progress_is_reported(name: str, release: Releas
     assert seen[-1].loss == pytest.approx(first.curve.loss[-1])
 
 
-@pytest.mark.parametrize("name", RESUMABLE)
+@pytest.mark.parametrize("name", ATTACKS)
 def test_an_interrupted_run_ends_in_the_same_rows(name: str, release: Release, tmp_path: Path) -> None:
     whole = attack(name).run(release, seed=2)
     resources = Resources(checkpoint=tmp_path / "run.ckpt")
@@ -78,11 +77,12 @@ def test_an_interrupted_run_ends_in_the_same_rows(name: str, release: Release, t
             assert resources.checkpoint is not None
             assert resources.checkpoint.exists()
     assert stops["count"] > 3
-    assert torch.equal(resumed.rows, whole.rows)
+    torch.testing.assert_close(resumed.rows, whole.rows, rtol=1e-12, atol=1e-12)  # sums may round by where memory lies
+    assert resumed.curve.loss == pytest.approx(whole.curve.loss)
     assert not resources.checkpoint.exists()
 
 
-@pytest.mark.parametrize("name", RESUMABLE)
+@pytest.mark.parametrize("name", ATTACKS)
 def test_a_checkpoint_of_another_run_is_refused(name: str, release: Release, tmp_path: Path) -> None:
     resources = Resources(checkpoint=tmp_path / "run.ckpt")
 
@@ -93,11 +93,6 @@ def test_a_checkpoint_of_another_run_is_refused(name: str, release: Release, tmp
         attack(name).run(release, seed=0, watch=stop, resources=resources)
     with pytest.raises(ExhumeError, match="belongs to another run"):
         attack(name).run(release, seed=1, resources=resources)
-
-
-def test_a_checkpoint_for_a_network_is_refused_rather_than_ignored(tmp_path: Path) -> None:
-    with pytest.raises(ExhumeError, match="cannot be resumed"):
-        attack("subspace").run(victim("subspace", n=3, ratio=6), resources=Resources(checkpoint=tmp_path / "run.ckpt"))
 
 
 @pytest.mark.parametrize("name", ATTACKS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,35 @@ def test_training_reaches_interpolation_and_tells_its_course() -> None:
     assert 0 < trained.course["feature_drift"] < 0.1
     spectrum = trained.course["first_layer_spectrum"]
     assert spectrum[7] > 1e-3 > 1e-9 > spectrum[8]  # eight samples move the first layer in eight directions
+
+
+@pytest.mark.parametrize(("loss", "k"), [("square", 4), ("cross-entropy", 4)])
+def test_interrupted_training_ends_in_the_same_weights(loss: str, k: int, tmp_path: Path) -> None:
+    data = small_sphere(d=40, n=8)
+    victim = NetworkVictim("two-layer", 10 * 320, k=k, loss=loss, train_to=1e-28, max_steps=300)
+    path, stops = tmp_path / "training", []
+
+    def stop(step: int, mean: float) -> None:
+        stops.append(step)
+        if len(stops) % 2 == 0:
+            raise KeyboardInterrupt
+
+    for _ in range(100):
+        try:
+            resumed = train_network(victim, data, report=stop, checkpoint=path)
+            break
+        except KeyboardInterrupt:
+            assert path.exists()
+    assert len(stops) > 2
+    assert not path.exists()
+    whole = train_network(victim, data)
+    assert whole.course["train_steps"] == resumed.course["train_steps"]
+    for name, value in whole.release.trained.items():
+        torch.testing.assert_close(resumed.release.trained[name], value)
+    with pytest.raises(KeyboardInterrupt):
+        train_network(victim, data, report=stop, checkpoint=path)
+    with pytest.raises(ExhumeError, match="belongs to another run"):
+        train_network(replace(victim, seed=1), data, checkpoint=path)
 
 
 def test_the_midpoint_lowers_floor_and_error() -> None:

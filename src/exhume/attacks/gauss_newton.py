@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import torch
 
 from exhume.attacks import certificate, moment_start, search, signs
-from exhume.attacks.base import Checkpoint, Clock, Progress, Resources, Watch, check_rows, estimate_eta, ignore
+from exhume.attacks.base import Clock, Progress, Resources, Watch, check_rows, checkpoint_of, estimate_eta, ignore
 from exhume.attacks.network import NetworkRun
 from exhume.attacks.scale import resolve_scale
 from exhume.attacks.search import Plan, Search
@@ -63,7 +62,7 @@ class GaussNewton:
     def run(self, release: Release, *, seed: int = 0, watch: Watch = ignore, resources: Resources = Resources()) -> Reconstruction:
         """Rebuild the training rows from the release alone."""
         if isinstance(release.features, NetworkSpec):
-            network = NetworkRun(self.name, self.plan(), release, seed, watch, resources, point=self.linearise, rows=self.rows)
+            network = NetworkRun(self, self.plan(), release, seed, watch, resources, point=self.linearise, rows=self.rows)
             return network.run()
         run = _Run(self, release, seed, watch, resources)
         return run.finish(run.search())
@@ -99,7 +98,7 @@ class _Run:
         # Homogeneous features span the same line at every norm: any radius will do until the scale is resolved.
         self.radius = norm if norm is not None else (math.sqrt(release.d) if homogeneous else None)
         self._inner = moment_start.dimension(release.d) if self.features.activation.parity != "odd" else 0
-        self.checkpoint = Checkpoint(resources.checkpoint, attack, release, seed)
+        self.checkpoint = checkpoint_of(resources.checkpoint, attack, release, seed)
         self.clock = Clock()
         self.curve = Curve()
         self.spent = 0  # passes of problems that were left behind
@@ -136,7 +135,7 @@ class _Run:
             first = values["first"]
             self.curve = Curve(**{name: tuple(v) for name, v in values["curve"].items()})
             self.clock, self.spent = Clock(values["seconds"]), values["passes"]
-            now = _restored_search(tensors, values["search"], self.resources.device)
+            now = search.unpack(tensors, values["search"], self.resources.device)
             problem = self._problem(values["features"])
         state = problem.state(now.X)
         plan = self.attack.plan()
@@ -181,16 +180,16 @@ class _Run:
         self.watch(Progress(now.stage, now.step, state.loss, state.m, passes, seconds, eta, state.X, now.attempt))
 
     def _save(self, problem: SpanProblem, at: Search, first: int, *, now: bool = False) -> None:
+        tensors, plain = search.pack(at)
         values = {
             "first": first,
             "features": problem.p,
             "passes": self.spent + problem.passes,
             "seconds": self.clock.seconds,
             "curve": asdict(self.curve),
-            "search": {k: v for k, v in vars(at).items() if k not in ("X", "fallback")},
+            "search": plain,
         }
-        rows = {"X": at.X} | ({} if at.fallback is None else {"fallback": at.fallback})
-        self.checkpoint.save(rows, values, now=now)
+        self.checkpoint.save(tensors, values, now=now)
 
     def finish(self, found: tuple[SpanProblem, Search, State]) -> Reconstruction:
         """Signs, a polish on all that the weights say, scale, and the certificate."""
@@ -248,10 +247,3 @@ class _Run:
 
 def _state_bytes(release: Release, count: int, rows: int) -> int:
     return _STATE_COPIES * count * (rows + 2) * release.weights.element_size()
-
-
-def _restored_search(tensors: dict[str, torch.Tensor], values: dict[str, Any], device: str) -> Search:
-    """The step that a checkpoint kept."""
-    fields: dict[str, Any] = {name: tensor.to(device) for name, tensor in tensors.items()}
-    fields |= {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-    return Search(**fields)

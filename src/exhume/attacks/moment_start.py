@@ -39,6 +39,6 @@ def moment_start(problem: SpanProblem, *, rows: int, limit: int, plan: Plan, see
     Q = krylov_basis(lambda W: problem.moment_product(vector, W), start, _STEPS)[0].to(problem.dtype)
     features = MatrixFeatures.projected(problem.features, Q, problem.p)
     inner = SpanProblem(features, theta.T, radius=problem.radius, nuisance=True)
-    state = grow_to_noise(inner, rows=rows, limit=limit, plan=plan, seed=seed, report=lambda now, state: None, caution=_CAUTION)
+    state = grow_to_noise(inner, rows=rows, limit=limit, plan=plan, seed=seed, report=lambda step, state: None, caution=_CAUTION)
     problem.passes += 1 + -(-inner.passes * inner.d // problem.d)
     return problem.on_sphere(state.X @ Q.T).contiguous()

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import torch
 
 from exhume.attacks import certificate, noisy, search
-from exhume.attacks.base import Clock, Progress, Resources, Watch, check_rows, estimate_eta
+from exhume.attacks.base import Attack, Clock, Progress, Resources, Watch, check_rows, checkpoint_of, estimate_eta
 from exhume.attacks.module_span import ModuleSpan
 from exhume.attacks.scale import network_scale
-from exhume.attacks.search import Plan, Search
+from exhume.attacks.search import Plan
 from exhume.attacks.signs import resolve_signs
 from exhume.attacks.span import SpanProblem
 from exhume.attacks.span_base import Span, State
@@ -127,12 +128,20 @@ def network_problem(
     return SpanProblem(matrix, theta[:, alive], radius=radius, nuisance=pays)
 
 
+@dataclass(frozen=True)
+class _Kept:
+    """What a run has finished: the rows of whole fits, and the last step of the one (or of the end) under way."""
+
+    fits: tuple[torch.Tensor, ...] = ()
+    step: noisy.Step | None = None
+
+
 class NetworkRun:
-    """One attack on one two-layer release, in the full space or inside a subspace x = Q z."""
+    """One attack on one network's release, in the full space or inside a subspace x = Q z."""
 
     def __init__(
         self,
-        name: str,
+        attack: Attack,
         plan: Plan,
         release: Release,
         seed: int,
@@ -144,11 +153,9 @@ class NetworkRun:
     ) -> None:
         assert isinstance(release.features, NetworkSpec)
         self.spec = release.features
-        if resources.checkpoint is not None:
-            raise ExhumeError("attacks on networks cannot be resumed: they end within minutes. Leave --checkpoint out.")
         if point not in POINTS:
             raise ExhumeError(f"the linearisation point must be one of {', '.join(POINTS)}, got {point!r}.")
-        self.name, self.plan, self.release, self.seed, self.watch = name, plan, release, seed, watch
+        self.name, self.plan, self.release, self.seed, self.watch = attack.name, plan, release, seed, watch
         self.device, self.dtype = torch.device(resources.device), release.weights.dtype
         self.known_n = rows if rows is not None else release.facts.n
         check_rows(self.known_n, release)
@@ -156,20 +163,38 @@ class NetworkRun:
         self.point = point if len(release.initial) > 1 else "trained"
         self.notes = [] if "head.weight" in release.initial else ["theta_0 of the last layer is not known: its size acts as noise"]
         self.notes.append(f"features taken at the {self.point} weights")
-        self.clock, self.curve, self.passes = Clock(), Curve(), 0
+        self.clock, self.curve = Clock(), Curve()
+        self.checkpoint = checkpoint_of(resources.checkpoint, attack, release, seed)
+        self.kept = _Kept()
 
     def run(self, basis: torch.Tensor | None = None) -> Reconstruction:
         """Grow, prune, resolve signs, settle without nuisance columns, and say how sure the rows are."""
         problem = network_problem(self.release, self.learned, point=self.point, device=self.device, basis=basis)
         limit = search.row_limit(problem, self.known_n)
-        state = noisy.best_of(problem, [self._fit(problem, min(rows, limit), limit) for rows in self._starts(problem, basis)])
+        starts = self._starts(problem, basis)
+        self._resume(problem)
+        try:
+            for start in starts[len(self.kept.fits) :]:
+                self._fit(problem, min(start, limit), limit)
+            return self._finish(problem, basis)
+        except KeyboardInterrupt:
+            self.checkpoint.flush()
+            raise
+
+    def _finish(self, problem: Span, basis: torch.Tensor | None) -> Reconstruction:
+        """The best fit with signs and scale, and how sure its rows are."""
+        state = noisy.best_of(problem, [problem.state(X) for X in self.kept.fits])
         _, spare = certificate.cliff(problem, state, self.seed)
         exact, resolved, X = self._signed(problem, state)
-        last = noisy.settle(exact, exact.state(X), self.plan, self._report(exact)) if resolved else exact.state(X)
+        last = exact.state(X)
+        if resolved:
+            at = noisy.settling(X) if self.kept.step is None else self.kept.step.search
+            last = noisy.settle(exact, at, self.plan, self._report(exact))
         rows, scale = network_scale(self.release, last.X if basis is None else last.X @ basis.to(last.X).T)
         costs = tuple(exact.removal_costs(last).tolist())
         proof = certificate.certify(exact, last, costs=costs, spare=spare)
         status, reason = certificate.judge_noisy(proof, noise=noisy.noise_cost(exact, last))
+        self.checkpoint.clear()
         return Reconstruction(
             rows=rows.cpu(),
             status=status,
@@ -206,18 +231,52 @@ class NetworkRun:
             starts += [basis.shape[1], math.ceil(_HEADROOM * basis.shape[1])]
         return list(dict.fromkeys(starts))
 
-    def _fit(self, problem: Span, rows: int, limit: int) -> State:
-        report = self._report(problem)
-        grown = noisy.grow_to_noise(problem, rows=rows, limit=limit, plan=self.plan, seed=self.seed, report=report)
-        return noisy.prune_to_signal(problem, grown, keep=self.known_n, plan=self.plan, report=report)
+    def _fit(self, problem: Span, rows: int, limit: int) -> None:
+        """Grow and prune from one number of rows, or go on with it."""
+        plan, seed, report, resumed = self.plan, self.seed, self._report(problem), self.kept.step
+        at = None if resumed is None else resumed.search
+        if at is None or at.stage != "settle":
+            grown = noisy.grow_to_noise(problem, rows=rows, limit=limit, plan=plan, seed=seed, report=report, resumed=resumed)
+            at = noisy.settling(grown.X)
+        state = noisy.prune_to_signal(problem, at, most=self.known_n, plan=plan, report=report)
+        self._keep(problem, _Kept((*self.kept.fits, state.X)))
+
+    def _keep(self, problem: Span, kept: _Kept) -> None:
+        """Remember what is finished, in the checkpoint too."""
+        self.kept = kept
+        tensors = {f"fit{i}": X for i, X in enumerate(kept.fits)}
+        values: dict[str, Any] = {"passes": problem.passes, "seconds": self.clock.seconds, "curve": asdict(self.curve)}
+        if kept.step is not None:
+            rows, plain = search.pack(kept.step.search)
+            tensors |= rows
+            level = kept.step.level if math.isfinite(kept.step.level) else None  # JSON has no infinity
+            values["step"] = {"search": plain, "level": level, "last": kept.step.last}
+        self.checkpoint.save(tensors, values)
+
+    def _resume(self, problem: Span) -> None:
+        """What a checkpoint kept, where there is one."""
+        resumed = self.checkpoint.load()
+        if resumed is None:
+            return
+        tensors, values = {name: tensor.to(self.device) for name, tensor in resumed[0].items()}, resumed[1]
+        step = None
+        if "step" in values:
+            at = values["step"]
+            level = math.inf if at["level"] is None else at["level"]
+            step = noisy.Step(search.unpack(tensors, at["search"], self.device), level, at["last"])
+        self.kept = _Kept(tuple(tensors[name] for name in sorted(tensors) if name.startswith("fit")), step)
+        self.clock, problem.passes = Clock(values["seconds"]), values["passes"]
+        self.curve = Curve(**{name: tuple(v) for name, v in values["curve"].items()})
 
     def _report(self, problem: Span) -> noisy.Report:
-        def report(now: Search, state: State) -> None:
+        def report(step: noisy.Step, state: State) -> None:
+            now = step.search
             self.curve = self.curve.extended(loss=state.loss, rows=state.m, passes=problem.passes, seconds=self.clock.seconds)
             eta = estimate_eta(self.curve.loss, self.curve.seconds, precision(problem.dtype).converged)
-            step = len(self.curve.loss)
+            self._keep(problem, _Kept(self.kept.fits, step))
+            count = len(self.curve.loss)
             self.watch(
-                Progress(now.stage, step, state.loss, state.m, problem.passes, self.clock.seconds, eta, state.X, now.attempt)
+                Progress(now.stage, count, state.loss, state.m, problem.passes, self.clock.seconds, eta, state.X, now.attempt)
             )
 
         return report

@@ -8,6 +8,7 @@ course; all randomness is keyed by (seed, purpose, attempt, round), so a run res
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
@@ -79,6 +80,19 @@ class Search:
     fallback: torch.Tensor | None = None  # rows before the last pruning, until it has proved right
     before: float = 0.0  # the loss before that pruning
     drop: int | None = None  # most rows that the next pruning may take; None means all candidates
+
+
+def pack(search: Search) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """A step as tensors and plain values, for a checkpoint."""
+    tensors = {name: value for name, value in vars(search).items() if isinstance(value, torch.Tensor)}
+    return tensors, {name: value for name, value in vars(search).items() if name not in ("X", "fallback")}
+
+
+def unpack(tensors: dict[str, torch.Tensor], values: dict[str, Any], device: torch.device | str) -> Search:
+    """The step that `pack` took apart."""
+    fields: dict[str, Any] = {name: tensors[name].to(device) for name in ("X", "fallback") if name in tensors}
+    fields |= {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    return Search(**fields)
 
 
 def row_limit(problem: Span, known_n: int | None) -> int:

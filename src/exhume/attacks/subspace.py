@@ -45,7 +45,7 @@ class Subspace:
         if "first.weight" not in release.initial:
             raise ExhumeError("subspace needs the first layer before training (--know-init all). Use --attack gauss-newton.")
         plan = GaussNewton().plan()
-        run = NetworkRun(self.name, plan, release, seed, watch, resources, point=self.linearise, rows=self.rows)
+        run = NetworkRun(self, plan, release, seed, watch, resources, point=self.linearise, rows=self.rows)
         basis = input_space(run.learned.change("first.weight"), release.features)
         if not 0 < basis.shape[1] < release.d:
             run.notes.append("the first layer's change spans every patch: nothing is gained on the full space")

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from exhume.attacks import certificate
-from exhume.attacks.base import Checkpoint, Clock, Progress, Resources, Watch, check_rows, estimate_eta, ignore
+from exhume.attacks.base import Clock, Progress, Resources, Watch, check_rows, checkpoint_of, estimate_eta, ignore
 from exhume.attacks.network import learned, network_problem
 from exhume.attacks.objective import GradientMatch, Level, SpanLoss, Switches, Unknowns, labels_for
 from exhume.attacks.scale import network_scale
@@ -96,7 +96,7 @@ class _Run:
         else:
             self.objective = GradientMatch(release, attack.switches, labels=labels, device=self.device)
         self.reach = max(map(abs, release.facts.input_range or (1.0,)))  # size of a large entry of an input
-        self.keeper = Checkpoint(resources.checkpoint, attack, release, seed)
+        self.keeper = checkpoint_of(resources.checkpoint, attack, release, seed)
         self.unknowns = self._start()
         self.step, self.curve, self.clock, self.spent = 0, Curve(), Clock(), 0
         self.loss = float("inf")

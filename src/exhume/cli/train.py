@@ -20,6 +20,7 @@ from exhume.cli import common
 @click.option("--memory", default="4GB", show_default=True, help="Memory for V and features.")
 @click.option("--device", default="auto", show_default=True, help="cpu, cuda, or auto.")
 @click.option("--threads", type=int, help="CPU threads (default: all).")
+@click.option("--checkpoint", type=click.Path(path_type=Path), help="Networks: keep progress beside this path, and go on from it.")
 @common.json_option
 @common.guarded
 def command(**options: Any) -> None:
@@ -43,11 +44,11 @@ def command(**options: Any) -> None:
         if path.exists() and not options["overwrite"]:
             raise ExhumeError(f"{path} exists. Give another path or --overwrite.")
         require_writable(path)
-    resources = common.resources_from(options["memory"], options["device"], options["threads"], None)
+    resources = common.resources_from(options["memory"], options["device"], options["threads"], options["checkpoint"])
     cell = cell_from(options)
     dataset = load(cell.data)
     with common.progress(quiet=options["as_json"]) as watch:
-        trained = train_cell(cell, dataset, device=resources.device, memory=resources.memory, report=watch)
+        trained = train_cell(cell, dataset, watch=watch, resources=resources)
     save_release(trained.release, options["release"])
     save_dataset(trained.truth, options["truth"])
     row = {

@@ -31,7 +31,7 @@ def compare(
     """Train the cell's victim once and run every attack on its release; `finished` hears of each as it ends."""
     if not attacks:
         raise ExhumeError("there is nothing to compare. Name at least one attack.")
-    trained = train_cell(cell, load(cell.data), device=resources.device, memory=resources.memory, report=watch)
+    trained = train_cell(cell, load(cell.data), watch=watch, resources=resources)
     results: list[TrialResult] = []
     refused: list[tuple[str, str]] = []
     for attack in attacks:

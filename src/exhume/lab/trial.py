@@ -89,8 +89,8 @@ class TrialResult:
         )
 
 
-def train_cell(cell: Cell, dataset: Dataset, *, device: str, memory: int, report: Watch = ignore) -> Trained:
-    """Train the victim that a cell describes on its dataset."""
+def train_cell(cell: Cell, dataset: Dataset, *, watch: Watch = ignore, resources: Resources = Resources()) -> Trained:
+    """Train the victim that a cell describes on its dataset; a network's training keeps a checkpoint of its own."""
     if cell.p is None and (cell.ratio is None or not 0 < cell.ratio < 1e9):
         raise ExhumeError(f"--ratio must be a positive number, got {cell.ratio}.")
     if cell.victim not in VICTIMS:
@@ -120,7 +120,8 @@ def train_cell(cell: Cell, dataset: Dataset, *, device: str, memory: int, report
             know_init=cell.know_init,
             **shared,
         )
-        return train_network(network, dataset, device=device, report=_training_progress(report))
+        path = None if resources.checkpoint is None else resources.checkpoint.with_name(f"{resources.checkpoint.name}.training")
+        return train_network(network, dataset, device=resources.device, report=_training_progress(watch), checkpoint=path)
     if cell.k != 1 or cell.weight_decay:
         raise ExhumeError("--k and --weight-decay belong to networks. Give --victim two-layer, or --ridge for rf.")
     victim = RandomFeaturesVictim(
@@ -131,17 +132,17 @@ def train_cell(cell: Cell, dataset: Dataset, *, device: str, memory: int, report
         allow_underfit=cell.allow_underfit,
         **shared,
     )
-    return train_random_features(victim, dataset, device=device, memory=memory)
+    return train_random_features(victim, dataset, device=resources.device, memory=resources.memory)
 
 
-def _training_progress(report: Watch) -> Callable[[int, float], None]:
+def _training_progress(watch: Watch) -> Callable[[int, float], None]:
     clock = Clock()
-    return lambda step, loss: report(Progress("train", step, loss, 0, 0, clock.seconds, None, torch.empty(0)))
+    return lambda step, loss: watch(Progress("train", step, loss, 0, 0, clock.seconds, None, torch.empty(0)))
 
 
 def run_trial(cell: Cell, *, watch: Watch = ignore, resources: Resources = Resources()) -> TrialResult:
     """Train, attack, score: the attack sees the release and nothing else."""
-    trained = train_cell(cell, load(cell.data), device=resources.device, memory=resources.memory, report=watch)
+    trained = train_cell(cell, load(cell.data), watch=watch, resources=resources)
     return attack_victim(cell, trained, watch=watch, resources=resources)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch.func import functional_call, jvp, vjp
 
+from exhume.checkpoint import Checkpoint
 from exhume.data import Dataset
 from exhume.errors import ExhumeError
 from exhume.features.networks import build_network, describe_network, initial_parameters
@@ -59,6 +62,7 @@ def train_network(
     *,
     device: str = "cpu",
     report: Callable[[int, float], None] = lambda step, loss: None,
+    checkpoint: Path | None = None,  # written while training; an existing one is resumed
 ) -> Trained:
     """Train to interpolation (or Appendix D's schedule); the release is what the attacker is told, the rest stays here."""
     _check(victim)
@@ -72,7 +76,14 @@ def train_network(
     def outputs(parameters: Parameters) -> torch.Tensor:
         return functional_call(module, parameters, (X,))
 
-    trained, loss, steps = _descend(victim, outputs, targets, start, report)
+    digest = hashlib.sha256(X.cpu().contiguous().numpy().tobytes() + targets.cpu().contiguous().numpy().tobytes()).hexdigest()
+    keeper = Checkpoint(checkpoint, {"victim": {k: str(v) for k, v in vars(victim).items()}, "data": digest})
+    try:
+        trained, loss, steps = _descend(victim, outputs, targets, start, report, keeper)
+    except KeyboardInterrupt:
+        keeper.flush()
+        raise
+    keeper.clear()
     release = _release(victim, spec, dataset, start, trained)
     return Trained(release, note_duplicates(dataset), loss, _course(module, X, start, trained) | {"train_steps": steps})
 
@@ -115,6 +126,7 @@ def _descend(
     targets: torch.Tensor,
     start: Parameters,
     report: Callable[[int, float], None],
+    keeper: Checkpoint,
 ) -> tuple[Parameters, float, int]:
     """theta <- (1 - eta lambda) theta - eta gradient, all samples at once: the change stays in the features' span."""
     paper = victim.schedule == "paper"
@@ -123,6 +135,10 @@ def _descend(
     names = list(now)
     best, step, mean = float("inf"), 0, float("inf")
     safe = PAPER_STEPS[victim.loss]
+    resumed = keeper.load()
+    if resumed is not None:
+        now = {name: resumed[0][name].to(value.device).requires_grad_() for name, value in start.items()}
+        step, best, safe = resumed[1]["step"], resumed[1]["best"], resumed[1]["safe"]
     while step < limit:
         output = outputs(now)
         loss = loss_of(victim.loss, output, targets)
@@ -141,6 +157,7 @@ def _descend(
                 now[name].mul_(1 - step_size * victim.weight_decay).sub_(gradient, alpha=step_size)
         step += 1
         if step % _REPORT_EVERY == 0:
+            keeper.save({name: value.detach().clone() for name, value in now.items()}, {"step": step, "best": best, "safe": safe})
             report(step, mean)
     if not mean < float("inf"):
         raise ExhumeError("training diverged. Lower the learning rate or check the data's scale.")
