@@ -35,6 +35,8 @@ _HEADROOM = 1.25
 # A gap between singular values of dW1 that ends the data's subspace.
 _GAP = 30.0
 _DECAY_ROUNDS = 3
+# With n claimed, a fit that leaves no more than this needs no second start.
+_EXPLAINED = 1e-3
 # Patch cost per place, of a unit input, that counts as zero.
 _NULL = 1e-8
 
@@ -92,14 +94,16 @@ def input_space(change: torch.Tensor, spec: NetworkSpec) -> torch.Tensor:
     assert isinstance(stem, torch.nn.Conv2d)
     assert not isinstance(stem.padding, str)
     # Patches E_j x outside the span cost ||(I - Q Q^T) E_j x||^2; the inputs that cost nothing are the null space of the sum.
-    pixels = torch.eye(spec.input_dim, dtype=torch.float64).reshape(-1, *spec.input_shape)
-    patches = torch.nn.functional.unfold(pixels, stem.kernel_size, padding=stem.padding, stride=stem.stride)  # (d, c, places)
+    numbers = torch.arange(1.0, spec.input_dim + 1).double().reshape(1, *spec.input_shape)  # 0 is left for the padding
+    patches = torch.nn.functional.unfold(numbers, stem.kernel_size, padding=stem.padding, stride=stem.stride)[0].long()
     outside = torch.eye(Q.shape[0], dtype=torch.float64) - (Q @ Q.T).double()
     cost = torch.zeros(spec.input_dim, spec.input_dim, dtype=torch.float64)
-    for place in range(patches.shape[2]):
-        cost += patches[:, :, place] @ outside @ patches[:, :, place].T
+    for place in patches.T:
+        inside = place > 0
+        pixels = place[inside] - 1
+        cost[pixels[:, None], pixels] += outside[inside][:, inside]
     values, vectors = torch.linalg.eigh(cost)
-    return vectors[:, values < _NULL * patches.shape[2]].to(change.dtype)
+    return vectors[:, values < _NULL * patches.shape[1]].to(change.dtype)
 
 
 def network_problem(
@@ -175,6 +179,8 @@ class NetworkRun:
         self._resume(problem)
         try:
             for start in starts[len(self.kept.fits) :]:
+                if self.known_n is not None and self.kept.fits and self.curve.loss[-1] < _EXPLAINED:
+                    break
                 self._fit(problem, min(start, limit), limit)
             return self._finish(problem, basis)
         except KeyboardInterrupt:

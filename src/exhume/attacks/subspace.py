@@ -48,7 +48,8 @@ class Subspace:
         run = NetworkRun(self, plan, release, seed, watch, resources, point=self.linearise, rows=self.rows)
         basis = input_space(run.learned.change("first.weight"), release.features)
         if not 0 < basis.shape[1] < release.d:
-            run.notes.append("the first layer's change spans every patch: nothing is gained on the full space")
+            holds = "every patch" if basis.shape[1] else "no input whole (it has fewer channels than the data has patches)"
+            run.notes.append(f"the first layer's change holds {holds}: searched in the full space")
             return run.run()
         run.notes.append(f"searched inside the {basis.shape[1]} dimensions that the first layer's change spans")
         return run.run(basis)
