@@ -167,6 +167,8 @@ class NetworkRun:
         self.point = point if len(release.initial) > 1 else "trained"
         self.notes = [] if "head.weight" in release.initial else ["theta_0 of the last layer is not known: its size acts as noise"]
         self.notes.append(f"features taken at the {self.point} weights")
+        fixed = release.facts.input_norm is not None or NETWORKS[self.spec.architecture].homogeneous
+        self.radius = (release.facts.input_norm or math.sqrt(release.d)) if fixed else None
         self.clock, self.curve = Clock(), Curve()
         self.checkpoint = checkpoint_of(resources.checkpoint, attack, release, seed)
         self.kept = _Kept()
@@ -189,6 +191,7 @@ class NetworkRun:
 
     def _finish(self, problem: Span, basis: torch.Tensor | None) -> Reconstruction:
         """The best fit with signs and scale, and how sure its rows are."""
+        problem.radius = self.radius
         state = noisy.best_of(problem, [problem.state(X) for X in self.kept.fits])
         _, spare = certificate.cliff(problem, state, self.seed)
         exact, resolved, X = self._signed(problem, state)
@@ -219,11 +222,8 @@ class NetworkRun:
     def _signed(self, problem: Span, state: State) -> tuple[Span, bool, torch.Tensor]:
         """The problem without nuisance columns, whether signs are known, and the rows with them."""
         if not isinstance(problem, SpanProblem) or not problem.nuisance:
-            # The sign was in the landscape all along; a norm that counts (biases, layer norms) is free from here on.
-            if not NETWORKS[self.spec.architecture].homogeneous and self.release.facts.input_norm is None:
-                problem.radius = None
-            return problem, True, state.X
-        resolved, X, note = resolve_signs(problem, state, floor=state.loss)
+            return problem, True, state.X  # the sign was in the landscape all along
+        resolved, X, note = resolve_signs(problem, state, noisy=True)
         self.notes += [note] if note else []
         exact = problem.without_nuisance()
         exact.passes += problem.passes
@@ -242,8 +242,11 @@ class NetworkRun:
         plan, seed, report, resumed = self.plan, self.seed, self._report(problem), self.kept.step
         at = None if resumed is None else resumed.search
         if at is None or at.stage != "settle":
+            problem.radius = self.radius or math.sqrt(self.release.d)
             grown = noisy.grow_to_noise(problem, rows=rows, limit=limit, plan=plan, seed=seed, report=report, resumed=resumed)
             at = noisy.settling(grown.X)
+        # From here on lengths are free where they count (biases, layer norms) and are not known.
+        problem.radius = self.radius
         state = noisy.prune_to_signal(problem, at, most=self.known_n, plan=plan, report=report)
         self._keep(problem, _Kept((*self.kept.fits, state.X)))
 

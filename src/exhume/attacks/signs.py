@@ -7,11 +7,13 @@ b_i = (1 - s_i) / 2 in {0, 1} solve sum_i (-2 c alpha_i x_i) b_i = zeta.
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from exhume.attacks.span import SpanProblem
 from exhume.attacks.span_base import State
-from exhume.linalg.binary import solve_binary
+from exhume.linalg.binary import nearest_binary, solve_binary
 from exhume.linalg.precision import precision
 
 _SECONDS = 20.0
@@ -19,9 +21,9 @@ _SECONDS = 20.0
 _SLACK = 1e4
 
 
-def resolve_signs(problem: SpanProblem, state: State, floor: float | None = None) -> tuple[bool, torch.Tensor, str]:
-    """(resolved, rows with their signs, remark); a fit whose loss is above `floor` (rounding by default) has none to resolve."""
-    floor = precision(problem.dtype).certified if floor is None else floor
+def resolve_signs(problem: SpanProblem, state: State, *, noisy: bool = False) -> tuple[bool, torch.Tensor, str]:
+    """(resolved, rows with their signs, remark). Unless the weights are `noisy`, a loss above rounding leaves none to resolve."""
+    floor = math.inf if noisy else precision(problem.dtype).certified
     parity = problem.features.activation.parity
     if parity != "linear-odd":
         return parity == "mixed", state.X, ""
@@ -29,7 +31,10 @@ def resolve_signs(problem: SpanProblem, state: State, floor: float | None = None
         return False, state.X, ""  # a search that failed has no signs to resolve
     columns = -2 * problem.features.activation.odd_slope * torch.einsum("mk,md->dkm", state.alpha, state.X.double())
     A = columns.reshape(problem.d * problem.k, state.m).cpu().numpy()
-    flips = solve_binary(A, state.zeta[1:].reshape(-1).cpu().numpy(), seconds=_SECONDS)
+    zeta = state.zeta[1:].reshape(-1).cpu().numpy()
+    flips = solve_binary(A, zeta, seconds=_SECONDS)
+    if flips is None and noisy and A.shape[0] >= A.shape[1]:
+        flips = nearest_binary(A, zeta)
     if flips is None:
         return (
             False,

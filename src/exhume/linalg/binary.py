@@ -9,19 +9,17 @@ _TOLERANCES = (1e-6, 1e-4, 1e-2)
 
 
 def solve_binary(A: np.ndarray, b: np.ndarray, *, seconds: float) -> np.ndarray | None:
-    """A 0/1 vector with A s = b by branch and bound, within a time limit per tolerance; else least squares rounded, or None.
+    """A 0/1 vector with A s = b by branch and bound, or None when none is found within the time limit per tolerance.
 
     A feasibility problem: with fewer equations than unknowns a least-squares solution would be fractional, yet the 0/1
     solution is generically unique as long as b is known to more digits than there are choices.
     """
     scale = float(np.linalg.norm(A, axis=0).max())
     rows, right = A / scale, b / scale
-    nearest = None
     if A.shape[0] >= A.shape[1]:
-        rounded = np.round(np.linalg.lstsq(rows, right, rcond=None)[0]).clip(0, 1)
+        rounded = nearest_binary(rows, right)
         if np.abs(rows @ rounded - right).max() <= _TOLERANCES[0]:
-            return rounded.astype(int)
-        nearest = rounded.astype(int)
+            return rounded
         q, rows = np.linalg.qr(rows)  # fewer equations, same solutions
         right = q.T @ right
     from scipy import optimize  # 40 MB that most problems do not need
@@ -36,4 +34,10 @@ def solve_binary(A: np.ndarray, b: np.ndarray, *, seconds: float) -> np.ndarray 
         )
         if found.x is not None:
             return np.round(found.x).astype(int)
-    return nearest
+    return None
+
+
+def nearest_binary(A: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The least-squares solution of A s = b, rounded to 0 and 1: a guess where b is noisy."""
+    guess: np.ndarray = np.round(np.linalg.lstsq(A, b, rcond=None)[0]).clip(0, 1).astype(int)
+    return guess

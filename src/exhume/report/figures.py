@@ -206,7 +206,7 @@ def error_bars(truth: Dataset, matched: torch.Tensor, guess: Reconstruction, cha
     if guess.certificate.row_errors:
         worst = max(guess.certificate.row_errors)
         axes.axhline(worst, color=BLUE, ls=":", lw=1.2)
-        axes.text(1, worst * 1.5, "largest standard error in the certificate", color=BLUE, va="bottom", fontsize=9)
+        axes.text(1, worst * 1.5, "largest standard error in the certificate", color=BLUE, va="bottom", fontsize=9, bbox=_PATCH)
     least = min(errors[errors > 0].min(initial=1e-2), min(guess.certificate.row_errors, default=1e-2))
     axes.set_ylim(max(least, 1e-16) / 10, 30)
     axes.set_xlabel("training sample")

@@ -110,7 +110,11 @@ def _knowledge(result: TrialResult) -> list[tuple[str, str]]:
         ("feature map", _feature_map(result.release)),
         ("number of samples", str(facts.n) if facts.n is not None else unknown + "; read off the cliff"),
         ("norm of the inputs", f"{facts.input_norm:.4g}" if facts.input_norm is not None else unknown),
-        ("size of the labels", f"{facts.label_size:g}" if facts.label_size is not None else unknown),
+        ("range of the inputs", "{:.3g} to {:.3g}".format(*facts.input_range) if facts.input_range is not None else unknown),
+        (
+            "size of the labels",
+            "one-hot" if facts.one_hot else f"{facts.label_size:g}" if facts.label_size is not None else unknown,
+        ),
         ("labels, samples, pixel statistics", unknown + " to the attack; used here only to draw and score"),
     ]
 
