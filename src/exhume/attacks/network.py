@@ -35,7 +35,7 @@ _HEADROOM = 1.25
 # A gap between singular values of dW1 that ends the data's subspace.
 _GAP = 30.0
 _DECAY_ROUNDS = 3
-# With n claimed, a fit that leaves no more than this needs no second start.
+# With n claimed, a fit from a random start that leaves no more than this needs no second one.
 _EXPLAINED = 1e-3
 # Patch cost per place, of a unit input, that counts as zero.
 _NULL = 1e-8
@@ -181,7 +181,8 @@ class NetworkRun:
         self._resume(problem)
         try:
             for start in starts[len(self.kept.fits) :]:
-                if self.known_n is not None and self.kept.fits and self.curve.loss[-1] < _EXPLAINED:
+                random = problem.moments is None  # then every start is slow, and none is better than another
+                if random and self.known_n is not None and self.kept.fits and self.curve.loss[-1] < _EXPLAINED:
                     break
                 self._fit(problem, min(start, limit), limit)
             return self._finish(problem, basis)

@@ -98,8 +98,8 @@ def _verdict(result: TrialResult) -> str:
     if result.guess.certified and found == n:
         return f"All {n} training rows were rebuilt from the weights alone, and the attacker can prove it."
     if found:
-        return f"{found} of {n} training rows were rebuilt from the weights alone. Status: {result.guess.status.value}."
-    return f"No training row was rebuilt. Status: {result.guess.status.value}."
+        return f"{found} of {n} training rows were rebuilt within 10% from the weights alone. Status: {result.guess.status.value}."
+    return f"No training row was rebuilt within 10%. Status: {result.guess.status.value}."
 
 
 def _knowledge(result: TrialResult) -> list[tuple[str, str]]:
