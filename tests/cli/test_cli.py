@@ -70,7 +70,14 @@ def test_interrupted_run_goes_on_to_the_same_answer(tmp_path: Path) -> None:
     whole = json.loads(exhume(*options[:-2], cwd=tmp_path).stdout)
     command = [sys.executable, "-m", "exhume", *options]
     for _ in range(20):
-        process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command,
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # a background shell ignores it
+        )
         deadline = time.monotonic() + 60
         while not (tmp_path / "run.ckpt").exists() and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.05)
