@@ -7,7 +7,7 @@ import torch
 
 from conftest import small_sphere, trained
 from exhume.attacks import GaussNewton, Resources, attack_named
-from exhume.attacks.unified import PROJECTION_GD
+from exhume.attacks.published import PROJECTION_GD
 from exhume.data import DataRequest, Dataset, load
 from exhume.errors import ExhumeError
 from exhume.features import ACTIVATIONS, activation

@@ -9,7 +9,7 @@ import torch
 
 from exhume.attacks.network import learned, network_problem
 from exhume.attacks.objective import GradientMatch, Level, Switches, labels_for
-from exhume.attacks.unified import KKT, KKT_MULTICLASS, NTK
+from exhume.attacks.published import KKT, KKT_MULTICLASS, NTK
 from exhume.features.networks import NETWORKS, build_network, describe_network, initial_parameters
 from exhume.release import Facts, Release
 

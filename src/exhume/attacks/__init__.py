@@ -4,8 +4,9 @@ from dataclasses import replace
 
 from exhume.attacks.base import Attack, Progress, Resources, Watch
 from exhume.attacks.gauss_newton import GaussNewton
+from exhume.attacks.published import KKT, KKT_MULTICLASS, NTK, PROJECTION_GD
 from exhume.attacks.subspace import Subspace
-from exhume.attacks.unified import KKT, KKT_MULTICLASS, NTK, PROJECTION_GD, Unified
+from exhume.attacks.unified import Unified
 from exhume.errors import unknown_name
 
 ATTACKS: dict[str, GaussNewton | Subspace | Unified] = {

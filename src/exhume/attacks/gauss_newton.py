@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, replace
+from typing import ClassVar
 
 import torch
 
 from exhume.attacks import certificate, moment_start, search, signs
 from exhume.attacks.base import Clock, Progress, Resources, Watch, check_rows, checkpoint_of, estimate_eta, ignore
-from exhume.attacks.network import NetworkRun
+from exhume.attacks.network_run import NetworkRun
 from exhume.attacks.scale import resolve_scale
 from exhume.attacks.search import Plan, Search
 from exhume.attacks.span import SpanProblem
@@ -35,6 +36,10 @@ _INNER_SHARE = 1 / 8
 class GaussNewton:
     """Settings of the default attack; the defaults are meant for every problem."""
 
+    name: ClassVar[str] = "gauss-newton"
+    about: ClassVar[str] = "grow-and-prune Gauss-Newton on ||P_perp theta||^2; signs, scale and n come out of the weights"
+    needs: ClassVar[str] = "weights before and after training; n is found"
+
     turnover: float = 0.1
     cg_steps: int = 4
     cg_tolerance: float = 0.1
@@ -43,21 +48,6 @@ class GaussNewton:
     subsample: float = 3.0  # features per unknown coordinate that carry the search; the rest only verify
     rows: int | None = None  # a fixed number of rows, where somebody claims to know n
     linearise: str = "midpoint"  # networks: features at the midpoint of training, the trained or the initial weights
-
-    @property
-    def name(self) -> str:
-        """The registered name."""
-        return "gauss-newton"
-
-    @property
-    def about(self) -> str:
-        """The method in one line."""
-        return "grow-and-prune Gauss-Newton on ||P_perp theta||^2; signs, scale and n come out of the weights"
-
-    @property
-    def needs(self) -> str:
-        """What the attacker must know."""
-        return "weights before and after training; n is found"
 
     def run(self, release: Release, *, seed: int = 0, watch: Watch = ignore, resources: Resources = Resources()) -> Reconstruction:
         """Rebuild the training rows from the release alone."""

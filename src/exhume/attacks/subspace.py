@@ -7,10 +7,12 @@ has r <= n coordinates per row instead of d.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from exhume.attacks.base import Resources, Watch, ignore
 from exhume.attacks.gauss_newton import GaussNewton
-from exhume.attacks.network import NetworkRun, input_space
+from exhume.attacks.network import input_space
+from exhume.attacks.network_run import NetworkRun
 from exhume.errors import ExhumeError
 from exhume.release import NetworkSpec, Release
 from exhume.result import Reconstruction
@@ -20,23 +22,12 @@ from exhume.result import Reconstruction
 class Subspace:
     """Settings of the subspace attack."""
 
+    name: ClassVar[str] = "subspace"
+    about: ClassVar[str] = "gauss-newton inside the row space of the first layer's change (Tansley et al. 2026)"
+    needs: ClassVar[str] = "weights before and after training; n is found"
+
     linearise: str = "midpoint"  # where features are taken: midpoint, trained or initial weights
     rows: int | None = None
-
-    @property
-    def name(self) -> str:
-        """The registered name."""
-        return "subspace"
-
-    @property
-    def about(self) -> str:
-        """The method in one line."""
-        return "gauss-newton inside the row space of the first layer's change (Tansley et al. 2026)"
-
-    @property
-    def needs(self) -> str:
-        """What the attacker must know."""
-        return "weights before and after training; n is found"
 
     def run(self, release: Release, *, seed: int = 0, watch: Watch = ignore, resources: Resources = Resources()) -> Reconstruction:
         """Rebuild the training rows from the release alone."""

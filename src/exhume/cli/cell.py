@@ -9,6 +9,12 @@ from exhume.cli import common
 from exhume.data import DataRequest
 from exhume.lab import Cell
 
+# Options that bear the name of the cell's field.
+_SAME = (
+    "victim", "loss", "k", "ratio", "p", "activation", "ridge", "weight_decay", "prune", "init_scale", "train_to", "know_init",
+    "know_n", "allow_underfit", "seed", "dtype",
+)  # fmt: skip
+
 
 def cell_from(options: dict[str, Any]) -> Cell:
     """Data, victim and, where the command has one, attack."""
@@ -28,25 +34,10 @@ def cell_from(options: dict[str, Any]) -> Cell:
         data_file=options["data_file"],
     )
     return Cell(
+        **{name: options[name] for name in _SAME},
         data=request,
-        victim=options["victim"],
-        loss=options["loss"],
-        k=options["k"],
-        weight_decay=options["weight_decay"],
-        prune=options["prune"],
-        init_scale=options["init_scale"],
-        train_to=options["train_to"],
         schedule="paper" if options["paper_schedule"] else "fast",
-        know_init=options["know_init"],
-        ratio=options["ratio"],
-        p=options["p"],
-        activation=options["activation"],
-        ridge=options["ridge"],
-        seed=options["seed"],
-        dtype=options["dtype"],
-        know_n=options["know_n"],
         know_labels=not options["hide_labels"],
         know_norm=not options["hide_norm"],
-        allow_underfit=options["allow_underfit"],
         attack=attack,
     )
