@@ -29,6 +29,8 @@ def cell_from(options: dict[str, Any]) -> Cell:
         source=source,
         n=options["n"],
         d=options["d"],
+        rank=options["rank"],
+        size=options["size"],
         seed=options["seed"],
         data_dir=options["data_dir"],
         data_file=options["data_file"],

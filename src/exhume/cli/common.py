@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from exhume.attacks import Progress, Resources, Watch
 
 _LOG_EVERY = 10.0  # seconds
-_COMMANDS = ("demo", "trial", "train", "reconstruct", "score", "compare", "law", "activation", "data")
+_COMMANDS = ("demo", "trial", "train", "reconstruct", "score", "compare", "reproduce", "lab", "law", "activation", "data")
 
 
 class Commands(click.Group):
@@ -106,12 +106,23 @@ class StepSize(click.ParamType):
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else.")
+store_option = click.option(
+    "--store",
+    type=click.Path(path_type=Path),
+    default=Path("exhume-lab"),
+    show_default=True,
+    envvar="EXHUME_LAB",
+    show_envvar=True,
+    help="Folder of the stored rows.",
+)
 seed_option = click.option("--seed", default=0, show_default=True, help="Seed of data, features and search.")
 
 data_options = options(
     click.option("--data", "source", default="sphere", show_default=True, help="Data source; `exhume data` lists them."),
     click.option("--n", type=int, help="Number of training samples."),
     click.option("--d", type=int, help="Input dimension (sphere only)."),
+    click.option("--rank", type=int, help="Dimension of the subspace that holds the rows (sphere only)."),
+    click.option("--size", type=int, help="Average photographs down to this many pixels per side."),
     click.option("--data-dir", type=click.Path(path_type=Path), help="Archive, folder or npz of the data source."),
     click.option("--data-file", type=click.Path(path_type=Path), help="Your rows: npz with X and y, or CSV, label last."),
 )

@@ -13,6 +13,7 @@ from exhume.cli import common
 @click.argument("name", required=False)
 @click.option("--n", type=int, help="Number of samples.")
 @click.option("--d", type=int, help="Input dimension (sphere only).")
+@click.option("--size", type=int, help="Average photographs down to this many pixels per side.")
 @click.option("--data-dir", type=click.Path(), help="Archive, folder or npz of the data source.")
 @click.option("--data-file", type=click.Path(), help="Your rows: npz with X and y, or CSV, label last.")
 @common.seed_option
@@ -36,8 +37,9 @@ def command(name: str | None, as_json: bool, **options: Any) -> None:
             rows = [(key, one.about + (f"; needs {one.needs}" if one.needs else "")) for key, one in SOURCES.items()]
             common.print_table("data sources", rows)
         return
-    paths = {key: Path(options[key]) if options[key] else None for key in ("data_dir", "data_file")}
-    dataset = load(DataRequest(name, n=options["n"], d=options["d"], seed=options["seed"], **paths))
+    data_dir, data_file = (Path(options[key]) if options[key] else None for key in ("data_dir", "data_file"))
+    wanted = {key: options[key] for key in ("n", "d", "seed", "size")}
+    dataset = load(DataRequest(name, data_dir=data_dir, data_file=data_file, **wanted))
     norms = dataset.rows.norm(dim=1)
     facts: dict[str, Any] = {
         "name": dataset.name,

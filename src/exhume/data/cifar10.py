@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from exhume.data import fetch
-from exhume.data.dataset import Dataset, balanced, standardised
-from exhume.data.own import open_npz
+from exhume.data.dataset import Dataset, balanced, photographs
+from exhume.data.own import find_within, open_npz
 from exhume.errors import ExhumeError
 
 _FROG, _TRUCK = 6, 9
@@ -26,27 +26,19 @@ ARCHIVE = fetch.Remote(
 )
 
 
-def cifar10(*, n: int, data_dir: Path | None, protocol: str, remote: fetch.Remote = ARCHIVE) -> Dataset:
+def cifar10(*, n: int, data_dir: Path | None, protocol: str, size: int | None = None, remote: fetch.Remote = ARCHIVE) -> Dataset:
     """The paper's subsets (Appendix D): `frog-truck` with labels -1/+1, or `multi-class` with n/10 of each class."""
-    path = data_dir if data_dir is not None else fetch.cached(remote)
+    path = find_within(data_dir, "cifar*.npz", "cifar-10-*.tar.gz") if data_dir is not None else fetch.cached(remote)
     images, labels = _load(path)
+    label_size: float | None
     if protocol == "frog-truck":
         picks = balanced([np.flatnonzero(labels == c) for c in (_FROG, _TRUCK)], n, "cifar10 frog/truck")
-        y = np.where(labels[picks] == _TRUCK, 1.0, -1.0)
-        size = 1.0
+        y, label_size = np.where(labels[picks] == _TRUCK, 1.0, -1.0), 1.0
     else:
-        picks = balanced([np.flatnonzero(labels == c) for c in range(10)], n, "cifar10 multi-class")
-        y, size = labels[picks].astype(float), None
-    return standardised(
-        f"cifar10 {protocol}",
-        images[picks],
-        y,
-        per_column=False,
-        shape=(3, 32, 32),
-        kind="image",
-        white=255.0,
-        label_size=size,
-    )
+        # Fewer than ten samples: one of each of the first n classes (Appendix E.3 has five).
+        picks = balanced([np.flatnonzero(labels == c) for c in range(min(10, n))], n, "cifar10 multi-class")
+        y, label_size = labels[picks].astype(float), None
+    return photographs(f"cifar10 {protocol}", images[picks].reshape(-1, 3, 32, 32), y, size=size, label_size=label_size)
 
 
 def _load(path: Path) -> tuple[np.ndarray, np.ndarray]:

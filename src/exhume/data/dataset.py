@@ -113,6 +113,20 @@ def standardised(
     )
 
 
+def photographs(name: str, images: np.ndarray, labels: np.ndarray, *, size: int | None, label_size: float | None) -> Dataset:
+    """Images (n, channels, side, side) of bytes, standardised over all entries; averaged down to `size` pixels per side."""
+    n, channels, side, _ = images.shape
+    if size is not None and (size < 1 or side % size):
+        raise ExhumeError(f"{name}: pictures of {side} pixels cannot be averaged to {size}. Give a divisor of {side}.")
+    if size is not None and size != side:
+        step = side // size
+        images = images.reshape(n, channels, size, step, size, step).mean(axis=(3, 5))
+        name += f" at {size}x{size}"
+    return standardised(
+        name, images, labels, per_column=False, shape=images.shape[1:], kind="image", white=255.0, label_size=label_size
+    )
+
+
 def balanced(indices_by_class: list[np.ndarray], n: int, name: str) -> np.ndarray:
     """The first n/c indices of every class, class after class: the balanced protocol of Appendix D."""
     per = n // len(indices_by_class)

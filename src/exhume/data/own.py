@@ -31,6 +31,14 @@ def open_npz(path: Path) -> dict[str, np.ndarray]:
         raise ExhumeError(f"{path} is not a plain npz file ({str(error).splitlines()[0]}). Save it with numpy.savez.") from None
 
 
+def find_within(path: Path, *patterns: str) -> Path:
+    """The first match of the patterns in a folder; the path itself where there is none."""
+    for pattern in patterns if path.is_dir() else ():
+        for match in sorted(path.glob(pattern)):
+            return match
+    return path
+
+
 def own_file(*, path: Path | None, n: int | None) -> Dataset:
     """The first n rows of a file: numbers are standardised per column, images (n, channels, height, width) over all entries."""
     if path is None:

@@ -23,7 +23,9 @@ class DataRequest:
     source: str
     n: int | None = None
     d: int | None = None
+    rank: int | None = None  # sphere: dimension of the subspace that holds the rows
     seed: int = 0
+    size: int | None = None  # photographs: pixels per side, by averaging
     data_dir: Path | None = None
     data_file: Path | None = None
 
@@ -44,7 +46,7 @@ def _n(request: DataRequest, default: int) -> int:
 SOURCES: dict[str, Source] = {
     "sphere": Source(
         "uniform on the sphere of radius sqrt(d), noisy linear labels (Section 5.1)",
-        lambda r: sphere(d=100 if r.d is None else r.d, n=_n(r, 20), seed=r.seed),
+        lambda r: sphere(d=100 if r.d is None else r.d, n=_n(r, 20), seed=r.seed, rank=r.rank),
     ),
     "digits": Source("8x8 handwritten digits, even against odd (scikit-learn)", lambda r: digits(n=_n(r, 30))),
     "breast-cancer": Source("30 measurements per patient (scikit-learn)", lambda r: breast_cancer(n=_n(r, 50))),
@@ -52,17 +54,17 @@ SOURCES: dict[str, Source] = {
     "wine": Source("13 analyses per wine (scikit-learn)", lambda r: wine(n=_n(r, 30))),
     "cifar10": Source(
         "32x32 photographs, frog against truck (Appendix D)",
-        lambda r: cifar10(n=_n(r, 10), data_dir=r.data_dir, protocol="frog-truck"),
-        "--data-dir: an original archive, a folder of its files or an npz; downloaded when online",
+        lambda r: cifar10(n=_n(r, 10), data_dir=r.data_dir, protocol="frog-truck", size=r.size),
+        "--data-dir: an original archive, a folder of its files, an npz, or a folder with one of these; else downloaded",
     ),
     "cifar10-multi": Source(
-        "32x32 photographs, ten classes in equal parts (Appendix D)",
-        lambda r: cifar10(n=_n(r, 10), data_dir=r.data_dir, protocol="multi-class"),
+        "32x32 photographs, ten classes in equal parts, or one of each of the first n < 10 (Appendix D)",
+        lambda r: cifar10(n=_n(r, 10), data_dir=r.data_dir, protocol="multi-class", size=r.size),
         "--data-dir: as for cifar10",
     ),
     "tiny-imagenet": Source(
         "64x64 photographs, class 2 against class 116 (Appendix D)",
-        lambda r: tiny_imagenet(n=_n(r, 20), data_dir=r.data_dir),
+        lambda r: tiny_imagenet(n=_n(r, 20), data_dir=r.data_dir, size=r.size),
         "--data-dir: the folder tiny-imagenet-200 or an npz",
     ),
     "folder": Source("a folder of your own images", lambda r: image_folder(folder=r.data_dir, n=r.n), "--data-dir: the folder"),

@@ -13,11 +13,16 @@ from exhume.linalg import streams
 _NOISE = 0.5  # standard deviation: variance 0.25 in the paper
 
 
-def sphere(*, d: int, n: int, seed: int) -> Dataset:
-    """x uniform on sqrt(d) S^(d-1), y = x.g + eps with g ~ N(0, I/d), eps ~ N(0, 0.25)."""
+def sphere(*, d: int, n: int, seed: int, rank: int | None = None) -> Dataset:
+    """x uniform on sqrt(d) S^(d-1) (in a random subspace of `rank` dimensions), y = x.g + eps, g ~ N(0, I/d), eps ~ N(0, 0.25)."""
     if d < 2 or n < 1:
         raise ExhumeError(f"sphere data needs d >= 2 and n >= 1, got d = {d}, n = {n}.")
-    X = streams.random_directions(n, d, seed=seed, purpose="sphere") * math.sqrt(d)
+    if rank is not None and not 2 <= rank <= d:
+        raise ExhumeError(f"sphere data of rank {rank}: expected 2 to d = {d}.")
+    X = streams.random_directions(n, rank or d, seed=seed, purpose="sphere") * math.sqrt(d)
+    if rank is not None:
+        basis = torch.linalg.qr(streams.random_directions(rank, d, seed=seed, purpose="subspace").T)[0]
+        X = X @ basis.T
     generator = streams.generator(seed, "sphere labels")
     g = torch.randn(d, generator=generator, dtype=torch.float64) / math.sqrt(d)
     y = X @ g + _NOISE * torch.randn(n, generator=generator, dtype=torch.float64)

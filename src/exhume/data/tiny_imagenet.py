@@ -6,24 +6,23 @@ from pathlib import Path
 
 import numpy as np
 
-from exhume.data.dataset import Dataset, balanced, standardised
+from exhume.data.dataset import Dataset, balanced, photographs
 from exhume.data.folder import read_image
-from exhume.data.own import open_npz
+from exhume.data.own import find_within, open_npz
 from exhume.errors import ExhumeError
 
 _CLASSES = (2, 116)  # the paper's pair, by position in the sorted list of wnids
 
 
-def tiny_imagenet(*, n: int, data_dir: Path | None) -> Dataset:
+def tiny_imagenet(*, n: int, data_dir: Path | None, size: int | None = None) -> Dataset:
     """The paper's balanced subset of class 2 (label -1) and class 116 (label +1)."""
     if data_dir is None:
         raise ExhumeError("tiny-imagenet needs --data-dir: the folder tiny-imagenet-200, or an npz with 'images' and 'labels'.")
     if n % 2:
         raise ExhumeError(f"tiny-imagenet: n must be even for two balanced classes, got {n}.")
+    data_dir = find_within(data_dir, "tiny*.npz", "tiny-imagenet-200")
     images, labels = _from_npz(data_dir, n) if data_dir.suffix == ".npz" else _from_folder(data_dir, n)
-    return standardised(
-        "tiny-imagenet", images, labels, per_column=False, shape=(3, 64, 64), kind="image", white=255.0, label_size=1.0
-    )
+    return photographs("tiny-imagenet", images.reshape(-1, 3, 64, 64), labels, size=size, label_size=1.0)
 
 
 def _from_npz(path: Path, n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,78 @@
+"""Cells that several figures share: the paper's data, victims and attacks at two scales."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from exhume.attacks import GaussNewton, Subspace, attack_named
+from exhume.data import DataRequest
+from exhume.lab.job import Job, Trial
+from exhume.lab.trial import Cell
+from exhume.reproduce.sheet import BLUE, INK, RED, Line
+
+# The paper runs its descent until the loss is 1e-7; a quick figure stops it here.
+QUICK_STEPS = {"sphere": 2000, "digits": 2000, "photographs": 1000}
+PAPER_STEPS = 60_000
+OURS, PAPER_COLOUR = RED, "#b8860b"
+
+
+def sphere(d: int, n: int, seed: int, rank: int | None = None) -> DataRequest:
+    """Rows of Section 5.1."""
+    return DataRequest("sphere", n=n, d=d, seed=seed, rank=rank)
+
+
+def ours(data: DataRequest, p: int, seed: int, *, keep: bool = False, **cell: Any) -> Trial:
+    """gauss-newton on random features of p parameters; it is not told n."""
+    return Trial(Cell(data, p=p, seed=seed, allow_underfit=True, attack=GaussNewton(), **cell), keep)
+
+
+def papers(data: DataRequest, p: int, seed: int, *, steps: int, keep: bool = False, rows: int | None = None, **cell: Any) -> Trial:
+    """projection-gd on the same victim, in float32 as published; it is told n (at most p, where its projector ends)."""
+    assert data.n is not None
+    claimed = rows if rows is not None else p if p < data.n else None
+    attack = attack_named("projection-gd", max_steps=steps, rows=claimed)
+    settings = {"dtype": "float32"} | cell
+    return Trial(Cell(data, p=p, seed=seed, allow_underfit=True, know_n=claimed is None, attack=attack, **settings), keep)
+
+
+def network(
+    data: DataRequest, victim: str, k: int, ratio: float, seed: int, attack: str, *, keep: bool = False, **cell: Any
+) -> Trial:
+    """A trained network; ratio is p_L / (d n)."""
+    chosen: Any = {"gauss-newton": GaussNewton(), "subspace": Subspace()}.get(attack) or attack_named(attack, max_steps=2000)
+    return Trial(Cell(data, victim=victim, k=k, ratio=ratio, seed=seed, attack=chosen, **cell), keep)
+
+
+def sizes(d: int, n: int, ratios: Iterable[float]) -> list[int]:
+    """Values of p: around p = n, then multiples of dn."""
+    return sorted({max(2, n // 3), n, 3 * n, *(round(r * d * n) for r in ratios)})
+
+
+def points(
+    make: Callable[[float, int], Job], xs: Iterable[float], seeds: Iterable[int]
+) -> tuple[tuple[float, tuple[Job, ...]], ...]:
+    """Jobs over seeds at every x."""
+    listed = tuple(seeds)
+    return tuple((float(x), tuple(make(x, seed) for seed in listed)) for x in xs)
+
+
+def three_lines(
+    mine: tuple[tuple[float, tuple[Job, ...]], ...], theirs: tuple[tuple[float, tuple[Job, ...]], ...]
+) -> tuple[Line, ...]:
+    """Reconstruction error of both attacks and the training error."""
+    lines = [Line("reconstruction, gauss-newton (ours)", "rho", mine, OURS)]
+    if theirs:
+        lines.append(Line("reconstruction, projection-gd (paper)", "rho", theirs, PAPER_COLOUR, "--", "s"))
+    return (*lines, Line("training error", "train_loss", mine, INK, "-", "."))
+
+
+def residual_line(mine: tuple[tuple[float, tuple[Job, ...]], ...]) -> Line:
+    """The residual of the true features outside the span found (Eq. 167)."""
+    return Line("span residual, gauss-newton", "span_residual", mine, BLUE, "-", "^")
+
+
+def kept(job: Trial) -> Trial:
+    """The same trial with its pictures."""
+    return replace(job, keep=True)
