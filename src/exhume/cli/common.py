@@ -67,7 +67,7 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
             click.echo("exhume: out of memory. Lower --memory, --n, --d or --ratio.", err=True)
             sys.exit(2)
         except KeyboardInterrupt:
-            path = kwargs.get("checkpoint")
+            path = kwargs.get("checkpoint") or kwargs.get("store")
             offer = " With --checkpoint FILE a run can go on." if "checkpoint" in kwargs else ""
             hint = f" The same command goes on from {path}." if path else offer
             click.echo(f"exhume: interrupted.{hint}", err=True)

@@ -145,7 +145,7 @@ class Spectra:
             ax.set_xlabel("p / (d n)")
         axes.text(1.0, 1.0, " p = dn", fontsize=8, va="top", transform=axes.get_xaxis_transform())
         axes.axhline(1.0, color=BLUE, lw=1, ls="--")
-        axes.text(self.at[-1][0], 1.0, "edge of the bulk", fontsize=8, color=BLUE, ha="right", va="bottom")
+        axes.text(self.at[0][0], 1.08, "edge of the bulk", fontsize=8, color=BLUE, va="bottom")
         axes.set_ylabel("|eigenvalue| / edge of the bulk")
         axes.set_title(self.title, fontsize=9.5, pad=12)
         if outside:
