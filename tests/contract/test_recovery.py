@@ -162,3 +162,11 @@ def test_cifar10_pictures_come_back(cifar10_file: object) -> None:
     assert guess.certified
     assert score.n_found == 10
     assert score.rho_signed < 1e-3
+
+
+@pytest.mark.parametrize("p", [4, 20, 40, 62])
+def test_with_fewer_weights_than_nuisance_columns_the_attack_says_that_it_cannot(p: int) -> None:
+    row = run_trial(Cell(DataRequest("sphere", n=10, d=30), p=p, allow_underfit=True)).row()
+    assert row["status"] == "stalled"
+    assert not row["certified"]
+    assert row["rho"] > 0.5

@@ -30,6 +30,8 @@ _CHEAP = 8_000_000
 _HEADROOM = 1.25
 # V inside the moment subspace may take this share of the memory budget.
 _INNER_SHARE = 1 / 8
+# Nuisance columns are used where there are this many times as many weights.
+_NUISANCE_PAYS = 2
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,10 @@ class _Run:
         norm = release.facts.input_norm
         # Homogeneous features span the same line at every norm: any radius will do until the scale is resolved.
         self.radius = norm if norm is not None else (math.sqrt(release.d) if homogeneous else None)
-        self._inner = moment_start.dimension(release.d) if self.features.activation.parity != "odd" else 0
+        # With hardly more weights than nuisance columns, those would fit everything.
+        self._nuisance = self.p > _NUISANCE_PAYS * (release.d + 1)
+        visible = self._nuisance and self.features.activation.parity != "odd"
+        self._inner = moment_start.dimension(release.d) if visible else 0
         self.checkpoint = checkpoint_of(resources.checkpoint, attack, release, seed)
         self.clock = Clock()
         self.curve = Curve()
@@ -161,7 +166,7 @@ class _Run:
     def _problem(self, count: int | None = None, *, nuisance: bool = True) -> SpanProblem:
         """The span problem on the first `count` features."""
         self._check_budget(count or self.p, 1)
-        return SpanProblem(self.features, self.weights, radius=self.radius, nuisance=nuisance, count=count)
+        return SpanProblem(self.features, self.weights, radius=self.radius, nuisance=nuisance and self._nuisance, count=count)
 
     def _report(self, problem: SpanProblem, now: Search, state: State) -> None:
         passes, seconds = self.spent + problem.passes, self.clock.seconds

@@ -17,6 +17,8 @@ from exhume.score.match import match
 
 # Part of every key: to be raised when a change makes rows stored before it wrong.
 _MEANING = 1
+# A pass over few features costs what calling the operations costs: as long as this many flops.
+_PASS_OVERHEAD = 1.5e7
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class Trial:
         per_pass = 2.0 * d * n * min(p, 4.0 * d * n)
         steps = getattr(cell.attack, "max_steps", None)
         passes = 3.0 * min(steps, 5000) if isinstance(steps, int) else 900.0
-        return per_pass * passes + 4.0 * p * d * n
+        return (per_pass + _PASS_OVERHEAD) * passes + 4.0 * p * d * n
 
     def run(self, *, data_dir: Path | None, watch: Watch, resources: Resources) -> Done:
         """Run the cell; the tensors are rows in the units that the model sees, matched to the truth."""
