@@ -11,6 +11,7 @@ from exhume.attacks.published import PROJECTION_GD
 from exhume.data import DataRequest, Dataset, load
 from exhume.errors import ExhumeError
 from exhume.features import ACTIVATIONS, activation
+from exhume.lab import Cell, run_trial
 from exhume.release import Release
 from exhume.result import Status
 from exhume.score import Score, evaluate
