@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 from exhume.attacks import GaussNewton, Subspace, attack_named
@@ -23,9 +22,10 @@ def sphere(d: int, n: int, seed: int, rank: int | None = None) -> DataRequest:
     return DataRequest("sphere", n=n, d=d, seed=seed, rank=rank)
 
 
-def ours(data: DataRequest, p: int, seed: int, *, keep: bool = False, **cell: Any) -> Trial:
-    """gauss-newton on random features of p parameters; it is not told n."""
-    return Trial(Cell(data, p=p, seed=seed, allow_underfit=True, attack=GaussNewton(), **cell), keep)
+def ours(data: DataRequest, p: int, seed: int, *, keep: bool = False, starts: int | None = None, **cell: Any) -> Trial:
+    """gauss-newton on random features of p parameters; it is not told n. Fewer starts make it give up earlier near p = dn."""
+    attack = attack_named("gauss-newton", starts=starts)
+    return Trial(Cell(data, p=p, seed=seed, allow_underfit=True, attack=attack, **cell), keep)
 
 
 def papers(data: DataRequest, p: int, seed: int, *, steps: int, keep: bool = False, rows: int | None = None, **cell: Any) -> Trial:
@@ -71,8 +71,3 @@ def three_lines(
 def residual_line(mine: tuple[tuple[float, tuple[Job, ...]], ...]) -> Line:
     """The residual of the true features outside the span found (Eq. 167)."""
     return Line("span residual, gauss-newton", "span_residual", mine, BLUE, "-", "^")
-
-
-def kept(job: Trial) -> Trial:
-    """The same trial with its pictures."""
-    return replace(job, keep=True)
