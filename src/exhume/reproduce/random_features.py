@@ -83,11 +83,8 @@ def _tiny(scale: str) -> tuple[DataRequest, int]:
 def _fig5(scale: str) -> list[Panel]:
     data, d = _tiny(scale)
     assert data.n is not None
-    return [
-        Pictures(
-            "Tiny-ImageNet, gauss-newton at p = 10 dn", ours(data, 10 * d * data.n, 0, keep=True, dtype="float32"), count=data.n
-        )
-    ]
+    job = ours(data, 10 * d * data.n, 0, keep=True, starts=_starts(scale), dtype="float32")
+    return [Pictures("Tiny-ImageNet, gauss-newton at p = 10 dn", job, count=data.n)]
 
 
 def _fig14(scale: str) -> list[Panel]:
