@@ -49,7 +49,8 @@ class Checkpoint:
             return
         self._pending = None
         header = {"format": _FORMAT, "run": self._run, "values": values}
-        plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        # Copies: the same rows may be there under two names, which the format refuses.
+        plain = {name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
         write_atomically(self._path, lambda path: save_file(plain, path, metadata={"exhume": json.dumps(header)}))
         self._saved = time.monotonic()
 

@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from conftest import small_sphere, trained
+from exhume.checkpoint import Checkpoint
 from exhume.errors import ExhumeError
 from exhume.files import write_atomically
 from exhume.release import load_release, save_release
@@ -91,3 +92,15 @@ def test_a_failed_write_keeps_the_old_file(tmp_path: Path) -> None:
         write_atomically(path, fail)
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["kept.txt"]
+
+
+def test_a_checkpoint_takes_the_same_rows_under_two_names(tmp_path: Path) -> None:
+    rows = torch.arange(6.0).reshape(2, 3)
+    kept = Checkpoint(tmp_path / "run", {"seed": 0})
+    kept.save({"X": rows, "again": rows, "turned": rows.T}, {"step": 3}, now=True)
+    loaded = Checkpoint(tmp_path / "run", {"seed": 0}).load()
+    assert loaded is not None
+    tensors, values = loaded
+    assert values == {"step": 3}
+    assert torch.equal(tensors["again"], rows)
+    assert torch.equal(tensors["turned"], rows.T)

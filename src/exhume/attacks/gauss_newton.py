@@ -32,6 +32,9 @@ _HEADROOM = 1.25
 _INNER_SHARE = 1 / 8
 # Nuisance columns are used where there are this many times as many weights.
 _NUISANCE_PAYS = 2
+# Unknown norms under an activation that is not homogeneous: a large row with a small coefficient looks much like a row of
+# the right size, so that norms would run away at first. They are held until the loss is below this, then bounded.
+_NORMS_COUNT, _NORM_SLACK = 1e-3, 4.0
 
 
 @dataclass(frozen=True)
@@ -132,6 +135,7 @@ class _Run:
             self.clock, self.spent = Clock(values["seconds"]), values["passes"]
             now = search.unpack(tensors, values["search"], self.resources.device)
             problem = self._problem(values["features"])
+            problem.slack = values["slack"]
         state = problem.state(now.X)
         plan = self.attack.plan()
         try:
@@ -142,6 +146,8 @@ class _Run:
                     problem.extend(needed)
                     state = problem.state(now.X)
                     now = replace(now, losses=())
+                if state.loss < _NORMS_COUNT:
+                    problem.slack = _NORM_SLACK
                 limit = search.row_limit(problem, self.known_n)
                 now, state = search.advance(problem, state, now, plan, limit=limit, first_rows=first, seed=self.seed)
                 self._report(problem, now, state)
@@ -156,6 +162,7 @@ class _Run:
         inner = self._inner
         count = self._features_for(self.known_n or (2 if inner else 1) * first)
         problem = self._problem(count)
+        problem.slack = 1.0
         limit = search.row_limit(problem, self.known_n)
         rows = self.known_n or min(first, limit)
         if inner and problem.p * inner * self.release.weights.element_size() <= self.resources.memory * _INNER_SHARE:
@@ -179,6 +186,7 @@ class _Run:
         values = {
             "first": first,
             "features": problem.p,
+            "slack": problem.slack,
             "passes": self.spent + problem.passes,
             "seconds": self.clock.seconds,
             "curve": asdict(self.curve),

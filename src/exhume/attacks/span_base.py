@@ -6,6 +6,7 @@ eliminated, the gradient, one Gauss-Newton product, a preconditioner. Searches, 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -55,6 +56,7 @@ class Span(ABC):
     p: int  # features
     k: int  # outputs
     radius: float | None  # common norm of the rows; None: norms are free
+    slack: float = math.inf  # free norms stay within this factor of sqrt(d), the mean norm of standardised inputs
     nuisance: bool
     theta: torch.Tensor  # (p, k)
     energy: float  # ||theta||^2
@@ -78,10 +80,12 @@ class Span(ABC):
         return precision(self.dtype).jitter
 
     def on_sphere(self, X: torch.Tensor) -> torch.Tensor:
-        """Rows rescaled to the radius, where there is one."""
-        if self.radius is None:
-            return X
-        return X * (self.radius / X.norm(dim=1, keepdim=True))
+        """Rows rescaled to the radius, or to the nearest norm that is allowed."""
+        norms = X.norm(dim=1, keepdim=True)
+        if self.radius is not None:
+            return X * (self.radius / norms)
+        typical = math.sqrt(self.d)
+        return X if math.isinf(self.slack) else X * (norms.clamp(typical / self.slack, typical * self.slack) / norms)
 
     def tangent(self, X: torch.Tensor, step: torch.Tensor) -> torch.Tensor:
         """The part of a step that stays on the sphere."""

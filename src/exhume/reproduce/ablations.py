@@ -58,7 +58,7 @@ def _fig12(scale: str) -> list[Panel]:
 def _swept(title: str, shape: tuple[int, int], scale: str, field: str, values: tuple[float, ...], name: str) -> list[Panel]:
     """Curves of both attacks for several values of one setting of the victim."""
     d, n = shape
-    seeds, steps = (range(3), QUICK_STEPS["sphere"]) if scale == "quick" else (range(10), PAPER_STEPS)
+    seeds, steps = (range(2), QUICK_STEPS["sphere"]) if scale == "quick" else (range(10), PAPER_STEPS)
     ps = sizes(d, n, (0.3, 1, 1.5, 2, 3, 5, 10))
     panels: list[Panel] = []
     for attack in ("gauss-newton (ours)", "projection-gd (paper)"):
@@ -85,13 +85,11 @@ def _shapes(scale: str) -> tuple[tuple[int, int], ...]:
 
 
 def _fig15(scale: str) -> list[Panel]:
-    return [panel for shape in _shapes(scale) for panel in _swept("ridge", shape, scale, "ridge", (0.0, 1e-3, 0.1, 10.0), "λ")]
+    return [panel for shape in _shapes(scale) for panel in _swept("ridge", shape, scale, "ridge", (0.0, 0.1, 10.0), "λ")]
 
 
 def _fig16(scale: str) -> list[Panel]:
-    return [
-        panel for shape in _shapes(scale) for panel in _swept("pruned", shape, scale, "prune", (0.0, 0.25, 0.5, 0.75), "removed")
-    ]
+    return [panel for shape in _shapes(scale) for panel in _swept("pruned", shape, scale, "prune", (0.0, 0.5, 0.75), "removed")]
 
 
 FIGURES = [
@@ -116,13 +114,13 @@ FIGURES = [
         "ridge regularisation does not protect",
         "Even for large lambda the threshold is about the same.",
         _fig15,
-        departs="(d, n) = (30, 20), 3 seeds; projection-gd is drawn from p = dn and stopped after 2000 steps.",
+        departs="(d, n) = (30, 20), 2 seeds; projection-gd is drawn from p = dn and stopped after 2000 steps.",
     ),
     Figure(
         "fig16",
         "pruning (Optimal Brain Surgeon) moves the threshold",
         "Pruned models need more parameters before their data can be rebuilt.",
         _fig16,
-        departs="(d, n) = (30, 20), 3 seeds; projection-gd is drawn from p = dn and stopped after 2000 steps.",
+        departs="(d, n) = (30, 20), 2 seeds; projection-gd is drawn from p = dn and stopped after 2000 steps.",
     ),
 ]

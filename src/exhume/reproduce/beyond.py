@@ -53,12 +53,12 @@ class Chances:
         axes.axhline(0.5, color=GREY, lw=1, ls="--")
         if self.mark is not None:
             axes.axvline(self.mark, color=GREY, lw=1, ls=":")
-            axes.text(self.mark, 1.0, " p = dn", fontsize=8, va="top", color=INK, transform=axes.get_xaxis_transform())
+            axes.text(self.mark, 1.01, "p = dn", fontsize=8, ha="center", color=INK, transform=axes.get_xaxis_transform())
         shown = [t for i, t in enumerate(ticks) if i == 0 or t / ticks[i - 1] > 1.15]
         axes.set_xticks(shown, [f"{t:g}" for t in shown], fontsize=7.5)
         axes.minorticks_off()
         axes.set_ylim(-0.03, 1.12)
-        axes.set_title(self.title, fontsize=9.5, pad=14)
+        axes.set_title(self.title, fontsize=9.5, pad=16)
         axes.set_xlabel(self.xlabel)
         axes.set_ylabel("share of seeds recovered")
         axes.legend(frameon=False, fontsize=7.5, loc="center right")
@@ -143,11 +143,11 @@ class Spectra:
             ax.set_xscale("log")
             ax.axvline(1.0, color=GREY, ls=":", lw=1)
             ax.set_xlabel("p / (d n)")
-        axes.text(1.0, 1.0, " p = dn", fontsize=8, va="top", transform=axes.get_xaxis_transform())
+        axes.text(1.0, 1.01, "p = dn", fontsize=8, ha="center", transform=axes.get_xaxis_transform())
         axes.axhline(1.0, color=BLUE, lw=1, ls="--")
         axes.text(self.at[0][0], 1.08, "edge of the bulk", fontsize=8, color=BLUE, va="bottom")
         axes.set_ylabel("|eigenvalue| / edge of the bulk")
-        axes.set_title(self.title, fontsize=9.5, pad=12)
+        axes.set_title(self.title, fontsize=9.5, pad=16)
         if outside:
             at, mean, spread = map(np.array, zip(*outside, strict=True))
             counts.errorbar(at, mean, spread, color=RED, marker="o", ms=3, lw=1.2, capsize=2)

@@ -160,9 +160,9 @@ class Curves:
         for mark, text in ((self.n, "p = n"), (self.n and self.d and self.n * self.d, "p = dn")):
             if mark:
                 axes.axvline(mark, color=GREY, lw=1, ls=":")
-                axes.text(mark, 1.0, f" {text}", color=INK, fontsize=8, va="top", transform=axes.get_xaxis_transform())
+                axes.text(mark, 1.01, text, color=INK, fontsize=8, ha="center", transform=axes.get_xaxis_transform())
         self._draw_chance(axes, results)
-        axes.set_title(self.title, fontsize=9.5, pad=14)
+        axes.set_title(self.title, fontsize=9.5, pad=16)
         axes.set_xlabel(self.xlabel)
         axes.set_ylabel(self.ylabel)
         axes.legend(frameon=False, fontsize=7.5, loc="best")
