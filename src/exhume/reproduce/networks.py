@@ -21,7 +21,7 @@ from exhume.reproduce.cells import (
 from exhume.reproduce.random_features import sphere_curves
 from exhume.reproduce.sheet import BLUE, INK, RED, Curves, Figure, Line, Panel, Pictures
 
-_RATIOS = (0.1, 0.3, 0.6, 1, 2, 4)
+_RATIOS = (0.1, 0.3, 0.6, 1, 2, 4, 10)
 _Points = tuple[tuple[float, tuple[Job, ...]], ...]
 
 
