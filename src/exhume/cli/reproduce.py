@@ -51,7 +51,7 @@ def command(names: tuple[str, ...], **options: Any) -> None:
     from exhume.lab.engine import Place
     from exhume.lab.store import Store
     from exhume.reproduce import FIGURES
-    from exhume.reproduce.run import Workforce, compute, estimate, missing_data, picture
+    from exhume.reproduce.run import Workforce, compute, estimate, missing_data, picture, seconds_of
 
     if names == ("list",):
         _list(options["as_json"])
@@ -81,8 +81,16 @@ def command(names: tuple[str, ...], **options: Any) -> None:
         with grid_progress(store, quiet=options["quiet"]) as watch:
             compute(figures, scale, store, place, workforce, watch)
     folder = options["out"] or store.root / "figures"
-    drawn = [picture(figure, scale, store, folder) for figure in figures]
-    _report([vars(one) | {"figure": one.figure.name, "path": str(one.path)} for one in drawn], skipped, as_json=options["as_json"])
+    drawn = []
+    for figure in figures:
+        try:
+            drawn.append(picture(figure, scale, store, folder))
+        except ExhumeError as error:
+            skipped[figure.name] = str(error)
+    if not drawn:
+        raise ExhumeError(next(iter(skipped.values())))
+    told = [vars(one) | {"figure": one.figure.name, "path": str(one.path)} for one in drawn]
+    _report(told, skipped, seconds_of(every, store), as_json=options["as_json"])
     if any(one.missing for one in drawn):
         click.echo(f"exhume: some jobs failed; `exhume lab status --store {store.root}` says why.", err=True)
         sys.exit(1)
@@ -102,8 +110,7 @@ def _list(as_json: bool) -> None:
     common.print_table("figures (in brackets: data that need files)", rows)
 
 
-def _report(drawn: list[dict[str, Any]], skipped: dict[str, str], *, as_json: bool) -> None:
-    total = sum(one["seconds"] for one in drawn)
+def _report(drawn: list[dict[str, Any]], skipped: dict[str, str], total: float, *, as_json: bool) -> None:
     if as_json:
         common.emit_json({"figures": drawn, "skipped": skipped, "job_seconds": total})
         return
@@ -116,6 +123,7 @@ def _report(drawn: list[dict[str, Any]], skipped: dict[str, str], *, as_json: bo
         for one in drawn
     ]
     rows += [(name, f"skipped: {reason}") for name, reason in skipped.items()]
+    rows.append(("total", f"{common.human_seconds(total)} of work; jobs that figures share count once"))
     common.print_table("drawn", rows)
 
 

@@ -107,5 +107,9 @@ def picture(figure: Figure, scale: str, store: Store, folder: Path) -> Drawn:
     canvas = draw(figure, scale, Results(store))
     path = folder / f"{figure.name}-{scale}.png"
     write_atomically(path, lambda temporary: canvas.savefig(temporary, format="png", dpi=110))
-    seconds = sum(store.record(key)["provenance"]["wall_seconds"] for key in finished)
-    return Drawn(figure, path, len(jobs), len(jobs) - len(finished), seconds)
+    return Drawn(figure, path, len(jobs), len(jobs) - len(finished), seconds_of(jobs, store))
+
+
+def seconds_of(jobs: list[Job], store: Store) -> float:
+    """Seconds that the finished ones of these jobs took, each counted once."""
+    return sum(store.record(key)["provenance"]["wall_seconds"] for key in keyed(jobs) if store.has(key))
