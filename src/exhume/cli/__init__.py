@@ -12,6 +12,7 @@ Start here
   exhume demo                    rebuild pictures and patients' rows from weights, in under a minute
   exhume law --p 8000 --d 100 --n 20      what to expect, in seconds
   exhume trial --data digits --ratio 5    train, attack, score
+  exhume reproduce fig3                   a figure of the paper, with our curve on it
 
 \b
 Exit codes
