@@ -57,11 +57,12 @@ class Chances:
         shown = [t for i, t in enumerate(ticks) if i == 0 or t / ticks[i - 1] > 1.15]
         axes.set_xticks(shown, [f"{t:g}" for t in shown], fontsize=7.5)
         axes.minorticks_off()
-        axes.set_ylim(-0.03, 1.12)
+        axes.set_ylim(-0.03, 1.42)  # room for the legend
+        axes.set_yticks([0, 0.25, 0.5, 0.75, 1])
         axes.set_title(self.title, fontsize=9.5, pad=16)
         axes.set_xlabel(self.xlabel)
         axes.set_ylabel("share of seeds recovered")
-        axes.legend(frameon=False, fontsize=7.5, loc="center right")
+        axes.legend(frameon=False, fontsize=7.5, loc="upper left")
 
 
 def recoveries(results: Results, at: tuple[tuple[float, tuple[Job, ...]], ...]) -> list[tuple[float, int, int]]:
@@ -86,7 +87,7 @@ def describe_half(half: tuple[float | None, tuple[float, float] | None, float, f
     at, interval, low, high = half
     if at is None:
         return f"no point in {low:g} to {high:g}"
-    return f"{at:.2f}" + (f" ({interval[0]:.2f} to {interval[1]:.2f})" if interval else "")
+    return f"{at:.3g}" + (f" ({interval[0]:.3g} to {interval[1]:.3g})" if interval else "")
 
 
 def _transition(scale: str) -> list[Panel]:

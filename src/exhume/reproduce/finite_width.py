@@ -12,12 +12,12 @@ _Points = tuple[tuple[float, tuple[Job, ...]], ...]
 
 
 def _shape(scale: str) -> tuple[int, int, int, tuple[int, ...], range]:
-    """d, n, outputs, intrinsic dimensions, seeds."""
-    return (40, 8, 4, (5, 10, 40), range(3)) if scale == "quick" else (100, 20, 10, (5, 10, 20, 100), range(10))
+    """d, n, outputs, intrinsic dimensions, seeds; n samples span at most n dimensions, so n must exceed the smaller r."""
+    return (40, 16, 4, (4, 8, 40), range(3)) if scale == "quick" else (100, 50, 10, (5, 10, 20, 100), range(10))
 
 
 def _widths(scale: str) -> tuple[int, ...]:
-    return (10, 20, 40, 80, 160, 320) if scale == "quick" else (25, 50, 100, 200, 400, 800, 1600)
+    return (20, 40, 80, 160, 320) if scale == "quick" else (25, 50, 100, 200, 400, 800, 1600)
 
 
 def _sweep(scale: str, rank: int, attack: str, seeds: range | None = None) -> _Points:
@@ -53,12 +53,13 @@ def _against_full(scale: str) -> list[Panel]:
 
 
 def _pac(scale: str) -> list[Panel]:
-    d, n, _, ranks, _ = _shape(scale)
+    _, _, _, ranks, _ = _shape(scale)
+    d, n = (40, 8) if scale == "quick" else (100, 20)
     seeds = range(20 if scale == "quick" else 100)
     widths = tuple(round(r * d * n) for r in (1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.5))
     lines = [("random features, gauss-newton", RED, points(lambda p, s: ours(sphere(d, n, s), int(p), s), widths, seeds))]
     panels: list[Panel] = [Chances(f"random features, d = {d}, n = {n}, {len(seeds)} seeds", tuple(lines), "width p", float(d * n))]
-    few = range(8 if scale == "quick" else 50)
+    few = range(6 if scale == "quick" else 50)
     lines = [
         (f"r = {rank}", colour, _sweep(scale, rank, "subspace", few)) for rank, colour in zip(ranks, _SHADES[1:], strict=False)
     ]
@@ -72,20 +73,20 @@ FIGURES = [
         "error against width for several intrinsic dimensions r",
         "When the data lie in a subspace of r dimensions, the width that is needed depends on r, not on d.",
         _by_rank,
-        departs="d = 40, n = 8, 3 seeds.",
+        departs="d = 40, n = 16, 3 seeds.",
     ),
     Figure(
         "paper2-subspace",
         "searching the subspace of the first layer's change against the full space",
         "The subspace attack needs less width; the advantage grows as r falls below d.",
         _against_full,
-        departs="d = 40, n = 8, 3 seeds.",
+        departs="d = 40, n = 16, 3 seeds.",
     ),
     Figure(
         "paper2-pac",
         "probability of success against width",
         "Beyond a width that the theory bounds, reconstruction succeeds with high probability.",
         _pac,
-        departs="d = 40, n = 8, 20 and 8 seeds.",
+        departs="d = 40; n = 8 with 20 seeds (random features), n = 16 with 6 (two-layer).",
     ),
 ]
