@@ -13,9 +13,10 @@ from exhume.reproduce.cells import OURS, PAPER_COLOUR, PAPER_STEPS, ours, papers
 from exhume.reproduce.sheet import BLUE, GREY, INK, PANEL_HEIGHT, RED, Figure, Panel, Results
 from exhume.reproduce.statistics import threshold, threshold_interval, wilson
 
-# A run has recovered the data when the error, signs forgiven, is below this.
-RECOVERED = 0.1
-_OUR_RATIOS, _THEIR_RATIOS = (1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0), (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0)
+# A run has recovered the data when its error, signs forgiven, is below this. It is lenient for the sake of projection-gd, which
+# seldom comes below 0.1; gauss-newton ends either near chance or at rounding, so that any bound gives it the same curve.
+RECOVERED = 0.5
+_OUR_RATIOS, _THEIR_RATIOS = (1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0), (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0)
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Chances:
         axes.set_yticks([0, 0.25, 0.5, 0.75, 1])
         axes.set_title(self.title, fontsize=9.5, pad=16)
         axes.set_xlabel(self.xlabel)
-        axes.set_ylabel("share of seeds recovered")
+        axes.set_ylabel(f"share of seeds with ρ below {RECOVERED:g}")
         axes.legend(frameon=False, fontsize=7.5, loc="upper left")
 
 
@@ -93,7 +94,7 @@ def describe_half(half: tuple[float | None, tuple[float, float] | None, float, f
 def _transition(scale: str) -> list[Panel]:
     quick = scale == "quick"
     shapes = ((100, 20, 10), (30, 10, 5), (50, 20, 5)) if quick else ((100, 20, 20), (30, 20, 20), (100, 50, 10), (200, 20, 10))
-    steps = 6000 if quick else PAPER_STEPS
+    steps = 3000 if quick else PAPER_STEPS
     panels: list[Panel] = []
     for d, n, count in shapes:
         theirs = _THEIR_RATIOS if (d, n) == (100, 20) or not quick else _THEIR_RATIOS[::2]
@@ -177,7 +178,7 @@ FIGURES = [
         "the law's constant, measured: share of seeds recovered against p / (d n)",
         "The paper states p of order dn; this is the constant for either attack.",
         _transition,
-        departs="(100, 20) with 10 seeds, two smaller shapes with 5; projection-gd is stopped after 6000 steps.",
+        departs="(100, 20) with 10 seeds, two smaller shapes with 5; projection-gd is stopped after 3000 steps.",
     ),
     Figure(
         "spectrum",
