@@ -58,7 +58,9 @@ def rows(store: Path, where: tuple[str, ...], limit: int, as_json: bool) -> None
         common.emit_json({"rows": found})
         return
     shown = found[: limit or None]
-    common.print_table(f"{len(shown)} of {len(found)} rows", [(row["key"][:8], _words(row)) for row in shown])
+    click.echo(f"{len(shown)} of {len(found)} rows")
+    for row in shown:
+        click.echo(f"{row['key'][:8]}  {_words(row)}")
 
 
 @command.command("export")

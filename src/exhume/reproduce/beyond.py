@@ -10,7 +10,7 @@ import numpy as np
 from exhume.lab.job import Job
 from exhume.lab.spectrum import Spectrum
 from exhume.reproduce.cells import OURS, PAPER_COLOUR, PAPER_STEPS, ours, papers, points, sphere
-from exhume.reproduce.sheet import BLUE, GREY, INK, PANEL_HEIGHT, RED, Figure, Panel, Results
+from exhume.reproduce.sheet import BLUE, GREY, INK, PANEL_HEIGHT, RED, Figure, Panel, Points, Results
 from exhume.reproduce.statistics import threshold, threshold_interval, wilson
 
 # A run has recovered the data when its error, signs forgiven, is below this. It is lenient for the sake of projection-gd, which
@@ -24,7 +24,7 @@ class Chances:
     """Share of seeds in which the data were recovered, against x, with Wilson intervals and the point at one half."""
 
     title: str
-    lines: tuple[tuple[str, str, tuple[tuple[float, tuple[Job, ...]], ...]], ...]  # label, colour, points
+    lines: tuple[tuple[str, str, Points], ...]  # label, colour, points
     xlabel: str = "p / (d n)"
     mark: float | None = 1.0  # where the law's count of equations and unknowns is even
     width: float = 4.9
@@ -66,15 +66,13 @@ class Chances:
         axes.legend(frameon=False, fontsize=7.5, loc="upper left")
 
 
-def recoveries(results: Results, at: tuple[tuple[float, tuple[Job, ...]], ...]) -> list[tuple[float, int, int]]:
+def recoveries(results: Results, at: Points) -> list[tuple[float, int, int]]:
     """(x, recovered, run) where anything was run."""
     counted = [(x, [row["rho"] <= RECOVERED for row in results.rows(jobs)]) for x, jobs in at]
     return [(x, sum(good), len(good)) for x, good in counted if good]
 
 
-def half_point(
-    results: Results, at: tuple[tuple[float, tuple[Job, ...]], ...]
-) -> tuple[float | None, tuple[float, float] | None, float, float] | None:
+def half_point(results: Results, at: Points) -> tuple[float | None, tuple[float, float] | None, float, float] | None:
     """(threshold, its interval, smallest x, largest x); None where nothing was run."""
     rows = [(x, row["rho"] <= RECOVERED, row["seed"]) for x, jobs in at for row in results.rows(jobs)]
     if not rows:
@@ -118,7 +116,7 @@ class Spectra:
 
     title: str
     n: int
-    at: tuple[tuple[float, tuple[Job, ...]], ...]
+    at: Points
     width: float = 7.0
     height: float = 3.6
 

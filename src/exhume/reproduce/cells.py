@@ -9,7 +9,7 @@ from exhume.attacks import GaussNewton, Subspace, attack_named
 from exhume.data import DataRequest
 from exhume.lab.job import Job, Trial
 from exhume.lab.trial import Cell
-from exhume.reproduce.sheet import BLUE, INK, RED, Line
+from exhume.reproduce.sheet import BLUE, INK, RED, Line, Points
 
 # The paper runs its descent until the loss is 1e-7; a quick figure stops it here.
 QUICK_STEPS = {"sphere": 2000, "digits": 2000, "photographs": 1000}
@@ -50,24 +50,21 @@ def sizes(d: int, n: int, ratios: Iterable[float]) -> list[int]:
     return sorted({max(2, n // 3), n, 3 * n, *(round(r * d * n) for r in ratios)})
 
 
-def points(
-    make: Callable[[float, int], Job], xs: Iterable[float], seeds: Iterable[int]
-) -> tuple[tuple[float, tuple[Job, ...]], ...]:
+def points(make: Callable[[float, int], Job], xs: Iterable[float], seeds: Iterable[int]) -> Points:
     """Jobs over seeds at every x."""
     listed = tuple(seeds)
     return tuple((float(x), tuple(make(x, seed) for seed in listed)) for x in xs)
 
 
-def three_lines(
-    mine: tuple[tuple[float, tuple[Job, ...]], ...], theirs: tuple[tuple[float, tuple[Job, ...]], ...]
-) -> tuple[Line, ...]:
+def three_lines(mine: Points, theirs: Points, field: str = "rho") -> tuple[Line, ...]:
     """Reconstruction error of both attacks and the training error."""
-    lines = [Line("reconstruction, gauss-newton (ours)", "rho", mine, OURS)]
+    what = "reconstruction" if field == "rho" else "reconstruction (directions)"
+    lines = [Line(f"{what}, gauss-newton (ours)", field, mine, OURS)]
     if theirs:
-        lines.append(Line("reconstruction, projection-gd (paper)", "rho", theirs, PAPER_COLOUR, "--", "s"))
+        lines.append(Line(f"{what}, projection-gd (paper)", field, theirs, PAPER_COLOUR, "--", "s"))
     return (*lines, Line("training error", "train_loss", mine, INK, "-", "."))
 
 
-def residual_line(mine: tuple[tuple[float, tuple[Job, ...]], ...]) -> Line:
+def residual_line(mine: Points) -> Line:
     """The residual of the true features outside the span found (Eq. 167)."""
     return Line("span residual, gauss-newton", "span_residual", mine, BLUE, "-", "^")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from exhume.lab.job import Job, Trial
+from exhume.lab.job import Trial
 from exhume.reproduce.beyond import Chances
 from exhume.reproduce.cells import network, ours, points, sphere
-from exhume.reproduce.sheet import BLUE, RED, Curves, Figure, Line, Panel
+from exhume.reproduce.sheet import BLUE, RED, Curves, Figure, Line, Panel, Points
 
 _SHADES = ("#a6c8f0", "#4a90d9", "#1f5fa8", "#0b2e59")
-_Points = tuple[tuple[float, tuple[Job, ...]], ...]
 
 
 def _shape(scale: str) -> tuple[int, int, int, tuple[int, ...], range]:
@@ -20,7 +19,7 @@ def _widths(scale: str) -> tuple[int, ...]:
     return (20, 40, 80, 160, 320) if scale == "quick" else (25, 50, 100, 200, 400, 800, 1600)
 
 
-def _sweep(scale: str, rank: int, attack: str, seeds: range | None = None) -> _Points:
+def _sweep(scale: str, rank: int, attack: str, seeds: range | None = None) -> Points:
     d, n, k, _, few = _shape(scale)
 
     def trial(width: float, seed: int) -> Trial:

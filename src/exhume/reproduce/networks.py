@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from exhume.data import DataRequest
-from exhume.lab.job import Job, Trial
+from exhume.lab.job import Trial
 from exhume.reproduce.cells import (
     PAPER_COLOUR,
     PAPER_STEPS,
@@ -19,10 +19,9 @@ from exhume.reproduce.cells import (
     sphere,
 )
 from exhume.reproduce.random_features import sphere_curves
-from exhume.reproduce.sheet import BLUE, INK, RED, Curves, Figure, Line, Panel, Pictures
+from exhume.reproduce.sheet import BLUE, INK, RED, Curves, Figure, Line, Panel, Pictures, Points
 
 _RATIOS = (0.1, 0.3, 0.6, 1, 2, 4, 10)
-_Points = tuple[tuple[float, tuple[Job, ...]], ...]
 
 
 def _data(scale: str, *, multi: bool, n: int | None = None) -> tuple[DataRequest, int]:
@@ -33,14 +32,14 @@ def _data(scale: str, *, multi: bool, n: int | None = None) -> tuple[DataRequest
 
 def _sweep(
     data: DataRequest, d: int, victim: str, k: int, attack: str, ratios: tuple[float, ...], seeds: range, **cell: Any
-) -> _Points:
+) -> Points:
     assert data.n is not None
     at = {r * d * data.n: r for r in ratios}
     told = {"know_n": True} if attack == "projection-gd" else {}
     return points(lambda x, seed: network(data, victim, k, at[x], seed, attack, **told, **cell), at, seeds)
 
 
-def _curves(title: str, d: int, data: DataRequest, mine: dict[str, _Points], residual: bool = False) -> Curves:
+def _curves(title: str, d: int, data: DataRequest, mine: dict[str, Points], residual: bool = False) -> Curves:
     first = next(iter(mine.values()))
     colours = {"gauss-newton": RED, "subspace": BLUE, "projection-gd": PAPER_COLOUR}
     lines = [Line(f"reconstruction, {name}", "rho", at, colours[name]) for name, at in mine.items()]

@@ -100,13 +100,17 @@ def draw(figure: Figure, scale: str, results: Results) -> Canvas:
     return canvas
 
 
+# At every x, jobs that differ by their seed.
+Points = tuple[tuple[float, tuple[Job, ...]], ...]
+
+
 @dataclass(frozen=True)
 class Line:
     """One curve: at each x the mean and spread of a field over jobs that differ by their seed."""
 
     label: str
     field: str
-    points: tuple[tuple[float, tuple[Job, ...]], ...]
+    points: Points
     colour: str = RED
     style: str = "-"
     marker: str = "o"
@@ -263,4 +267,4 @@ class Table:
         table.scale(1, 1.4)
 
 
-__all__ = ["BLUE", "GREY", "INK", "RED", "Curves", "Figure", "Line", "Panel", "Pictures", "Results", "Table", "draw"]
+__all__ = ["BLUE", "GREY", "INK", "RED", "Curves", "Figure", "Line", "Panel", "Pictures", "Points", "Results", "Table", "draw"]

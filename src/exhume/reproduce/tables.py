@@ -22,11 +22,11 @@ def _regimes(scale: str) -> list[Panel]:
         rows = results.rows(at[name][1])
         if not rows:
             return ["not finished"] * 4
-        mean = {field: float(np.mean([row[field] for row in rows])) for field in ("train_loss", "rho", "chance")}
-        return [f"{mean['train_loss']:.1e}", f"{mean['rho']:.2g}", f"{mean['chance']:.2g}", rows[0]["status"]]
+        mean = {field: float(np.mean([row[field] for row in rows])) for field in ("train_loss", "rho_direction", "chance")}
+        return [f"{mean['train_loss']:.1e}", f"{mean['rho_direction']:.2g}", f"{mean['chance']:.2g}", rows[0]["status"]]
 
     lines = tuple((name, lambda results, name=name: cells(name, results)) for name in wanted)
-    header = ("parameters", "training loss", "error ρ", "chance", "status")
+    header = ("parameters", "training loss", "error of directions", "chance", "status")
     return [Table(f"{curves.title}, gauss-newton", header, lines, tuple(job for _, jobs in at.values() for job in jobs))]
 
 
