@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -87,7 +88,8 @@ def draw(figure: Figure, scale: str, results: Results) -> Canvas:
     width = max(sum(panel.width for panel in line) for line in lines)
     heights = [max(panel.height for panel in line) for line in lines]
     canvas = Canvas(figsize=(width, sum(heights) + 0.5), layout="constrained")
-    canvas.suptitle(f"{figure.name}: {figure.title}", fontsize=11, x=0.01, ha="left")
+    title = textwrap.fill(f"{figure.name}: {figure.title}", round(11 * width))
+    canvas.suptitle(title, fontsize=11, x=0.01, ha="left")
     parts: Any = canvas.subfigures(len(lines), 1, height_ratios=heights, squeeze=False)
     for part, line in zip(parts[:, 0], lines, strict=True):
         widths = [panel.width for panel in line]
