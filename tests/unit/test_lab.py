@@ -106,6 +106,7 @@ def test_threshold_finds_the_ratio_at_one_half() -> None:
     assert interval[0] < 1.7 < interval[1]
     assert interval[1] / interval[0] < 1.5
     assert threshold(ratios, ratios > 0) is None
+    assert threshold(np.array([1.0, 2.0, 3.0, 6.0]), np.array([False, True, False, False])) is None  # no crossing upwards
     assert threshold(np.array([1.0, 2.0, 3.0]), np.array([False, False, True])) == pytest.approx(6**0.5, rel=0.05)
 
 

@@ -20,7 +20,7 @@ def wilson(successes: int, trials: int) -> tuple[float, float]:
 
 
 def threshold(ratios: np.ndarray, succeeded: np.ndarray) -> float | None:
-    """The ratio at which a logistic curve in log(ratio), fitted to 0/1 outcomes, crosses one half; None when all agree."""
+    """The ratio at which a logistic curve in log(ratio), fitted to 0/1 outcomes, crosses one half; None outside the ratios tried."""
     if succeeded.all() or not succeeded.any():
         return None
     x, y = np.log(ratios), succeeded.astype(float)
@@ -31,7 +31,8 @@ def threshold(ratios: np.ndarray, succeeded: np.ndarray) -> float | None:
         return float(np.logaddexp(0, -z)[y == 1].sum() + np.logaddexp(0, z)[y == 0].sum() + 0.01 * np.exp(2 * parameters[1]) / 100)
 
     start = np.array([(x[y == 1].min() + x[y == 0].max()) / 2, 1.5])
-    return float(np.exp(minimize(loss, start, method="Nelder-Mead", options={"xatol": 1e-5, "fatol": 1e-8}).x[0]))
+    at = float(np.exp(minimize(loss, start, method="Nelder-Mead", options={"xatol": 1e-5, "fatol": 1e-8}).x[0]))
+    return at if ratios.min() <= at <= ratios.max() else None
 
 
 def threshold_interval(ratios: np.ndarray, succeeded: np.ndarray, groups: np.ndarray) -> tuple[float, float] | None:
