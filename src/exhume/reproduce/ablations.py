@@ -71,7 +71,9 @@ def _swept(title: str, shape: tuple[int, int], scale: str, field: str, values: t
                 data = sphere(d, n, seed)
                 return ours(data, int(p), seed, **setting) if mine else papers(data, int(p), seed, steps=steps, **setting)
 
-            chosen = ps if mine else [p for p in ps if p >= d * n]
+            pruned = field == "prune" and value > 0  # enough must be left to fit the labels
+            least = d * n if not mine else 6 * n if pruned else 0
+            chosen = [p for p in ps if p >= least]
             at = points(trial, chosen, seeds)
             lines.append(Line(f"{name} = {value:g}", "rho", at, shade))
             if mine:

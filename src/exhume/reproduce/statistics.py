@@ -20,15 +20,16 @@ def wilson(successes: int, trials: int) -> tuple[float, float]:
 
 
 def threshold(ratios: np.ndarray, succeeded: np.ndarray) -> float | None:
-    """The ratio at which a logistic curve in log(ratio), fitted to 0/1 outcomes, crosses one half; None outside the ratios tried."""
+    """The ratio at which a logistic curve in log(ratio), fitted to 0/1 outcomes, crosses 1/2; None outside the ratios tried."""
     if succeeded.all() or not succeeded.any():
         return None
     x, y = np.log(ratios), succeeded.astype(float)
 
     def loss(parameters: np.ndarray) -> float:
-        z = np.exp(parameters[1]) * (x - parameters[0])
+        slope = np.exp(np.clip(parameters[1], -5, 5))
+        z = slope * (x - parameters[0])
         # A little weight on gentle slopes: perfectly separated outcomes would otherwise have no finite fit.
-        return float(np.logaddexp(0, -z)[y == 1].sum() + np.logaddexp(0, z)[y == 0].sum() + 0.01 * np.exp(2 * parameters[1]) / 100)
+        return float(np.logaddexp(0, -z)[y == 1].sum() + np.logaddexp(0, z)[y == 0].sum() + 1e-4 * slope**2)
 
     start = np.array([(x[y == 1].min() + x[y == 0].max()) / 2, 1.5])
     at = float(np.exp(minimize(loss, start, method="Nelder-Mead", options={"xatol": 1e-5, "fatol": 1e-8}).x[0]))
