@@ -10,7 +10,7 @@ from exhume.data import DataRequest
 from exhume.lab.job import Trial
 from exhume.lab.trial import Cell
 from exhume.reproduce.cells import PAPER_STEPS, QUICK_STEPS, ours, papers, points, sizes, sphere
-from exhume.reproduce.sheet import BLUE, INK, Curves, Figure, Line, Panel, Pictures
+from exhume.reproduce.sheet import BLUE, Curves, Figure, Line, Panel, Pictures
 
 _SHADES = ("#f4a99b", "#e26d5a", "#c0392b", "#8e2018", "#4d0f0a")
 
@@ -64,7 +64,7 @@ def _swept(title: str, shape: tuple[int, int], scale: str, field: str, values: t
     for attack in ("gauss-newton (ours)", "projection-gd (paper)"):
         lines = []
         mine = attack.startswith("gauss")
-        for value, shade in zip(values, _SHADES[::-1], strict=False):
+        for value, shade in zip(values, _SHADES[::-2], strict=True):
             setting: dict[str, Any] = {field: value}
 
             def trial(p: float, seed: int, setting: dict[str, Any] = setting, mine: bool = mine) -> Trial:
@@ -77,7 +77,7 @@ def _swept(title: str, shape: tuple[int, int], scale: str, field: str, values: t
             at = points(trial, chosen, seeds)
             lines.append(Line(f"{name} = {value:g}", "rho", at, shade))
             if mine:
-                lines.append(Line(f"training error, {value:g}", "train_loss", at, INK, ":", "."))
+                lines.append(Line(f"training error, {value:g}", "train_loss", at, shade, ":", "."))
         panels.append(Curves(f"{title}, {attack}, d = {d}, n = {n}", tuple(lines), n, d))
     return panels
 
