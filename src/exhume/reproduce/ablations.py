@@ -28,7 +28,8 @@ def _fig11(scale: str) -> list[Panel]:
 
     panels: list[Panel] = []
     mine = points(lambda p, seed: ours(data, int(p), seed, dtype="float32"), ps, seeds)
-    for field, label, log in (("rho_direction", "error of directions", False), ("passes", "GEMM passes", True), ("loss", "loss", True)):
+    shown = (("rho_direction", "error of directions", False), ("passes", "GEMM passes", True), ("loss", "loss", True))
+    for field, label, log in shown:
         lines = [
             Line(f"step {factor:g} x {base:g}", field, points(lambda p, s, f=factor: trial(p, s, f), ps, seeds), shade)  # type: ignore[misc]
             for factor, shade in zip((0.25, 0.5, 1.0, 2.0, 4.0), _SHADES, strict=True)
