@@ -28,11 +28,21 @@ def ours(data: DataRequest, p: int, seed: int, *, keep: bool = False, starts: in
     return Trial(Cell(data, p=p, seed=seed, allow_underfit=True, attack=attack, **cell), keep)
 
 
-def papers(data: DataRequest, p: int, seed: int, *, steps: int, keep: bool = False, rows: int | None = None, **cell: Any) -> Trial:
+def papers(
+    data: DataRequest,
+    p: int,
+    seed: int,
+    *,
+    steps: int,
+    keep: bool = False,
+    rows: int | None = None,
+    step_size: float | None = None,
+    **cell: Any,
+) -> Trial:
     """projection-gd on the same victim, in float32 as published; it is told n (at most p, where its projector ends)."""
     assert data.n is not None
     claimed = rows if rows is not None else p if p < data.n else None
-    attack = attack_named("projection-gd", max_steps=steps, rows=claimed)
+    attack = attack_named("projection-gd", max_steps=steps, rows=claimed, step_size=step_size)
     settings = {"dtype": "float32"} | cell
     return Trial(Cell(data, p=p, seed=seed, allow_underfit=True, know_n=claimed is None, attack=attack, **settings), keep)
 

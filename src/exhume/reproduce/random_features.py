@@ -100,8 +100,11 @@ def _fig14(scale: str) -> list[Panel]:
         return ours(data, int(p), seed, keep=p == ps[-1] and seed == 0, starts=_starts(scale), dtype="float32")
 
     curve = points(mine, ps, seeds)
+    # The published step of 8e3 is for d = 12288; this one lies between those published for 100 and 3072 dimensions.
+    few, steps, size = (sizes(d, data.n, (0.1, 1, 4)), 300, 400.0) if scale == "quick" else (ps, PAPER_STEPS, None)
+    rival = points(lambda p, seed: papers(data, int(p), seed, steps=steps, step_size=size), few, seeds)
     title = f"Tiny-ImageNet, n = {data.n}, d = {d}"
-    return [Curves(title, (*three_lines(curve, (), "rho_direction"), residual_line(curve)), data.n, d, width=6), *_fig5(scale)]
+    return [Curves(title, (*three_lines(curve, rival, "rho_direction"), residual_line(curve)), data.n, d, width=6), *_fig5(scale)]
 
 
 FIGURES = [
@@ -160,6 +163,6 @@ FIGURES = [
         "As in Figure 1, at d = 12288.",
         _fig14,
         ("tiny-imagenet",),
-        departs="10 images of 16x16 pixels, one seed, one start; our attack only.",
+        departs="10 images of 16x16 pixels, one seed, one start; projection-gd is stopped after 300 steps of size 400 and drawn up to 4 dn.",
     ),
 ]
