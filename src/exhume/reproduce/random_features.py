@@ -163,6 +163,6 @@ FIGURES = [
         "As in Figure 1, at d = 12288.",
         _fig14,
         ("tiny-imagenet",),
-        departs="10 images of 16x16 pixels, one seed, one start; projection-gd is stopped after 300 steps of size 400 and drawn up to 4 dn.",
+        departs="10 images of 16x16 pixels, one seed, one start; projection-gd takes 300 steps of 400, up to 4 dn.",
     ),
 ]
