@@ -137,7 +137,7 @@ class Curves:
     d: int | None = None
     xlabel: str = "parameters p of the last layer"
     ylabel: str = "error"
-    top: float | None = 1.7
+    top: float | None = 2.0  # room for the legend above the chance level
     log: bool = False
     width: float = 4.8
     height: float = PANEL_HEIGHT
