@@ -36,13 +36,13 @@ def descent(data: Dataset, steps: int, *, true_slopes: bool) -> float:
     V = torch.cat([block.V for block in RandomFeatures(release.features, dtype=torch.float32, device="cpu").blocks()])  # type: ignore[arg-type]
     theta, act, radius = release.weights[0], activation("relu+tanh"), data.d**0.5
     X = streams.random_directions(data.n, data.d, seed=0, purpose="rows").float() * radius
-    speed = torch.zeros_like(X)
+    speed, energy = torch.zeros_like(X), float(theta @ theta)
     for _ in range(steps):
         Phi = act.value(X @ V.T)
         alpha = torch.linalg.solve(Phi @ Phi.T, Phi @ theta)
         residual = theta - Phi.T @ alpha
         slopes = act.slope((data.rows.float() if true_slopes else X) @ V.T)
-        speed = 0.9 * speed + 2 * (alpha[:, None] * (slopes * residual)) @ V
+        speed = 0.9 * speed + 2 / energy * (alpha[:, None] * (slopes * residual)) @ V
         X = X + 20.0 * speed
         X = X * (radius / X.norm(dim=1, keepdim=True))
     return error(data.rows, X.double(), absolute=False)

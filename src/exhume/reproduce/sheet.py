@@ -17,6 +17,7 @@ from exhume.report.figures import BLUE, GREY, INK, RED
 
 SCALES = ("quick", "paper")
 PANEL_HEIGHT = 3.1
+_FEW_DECADES = 30
 
 
 @dataclass(frozen=True)
@@ -159,6 +160,10 @@ class Curves:
             axes.plot(x, mean, line.style, color=line.colour, marker=line.marker, ms=3.5, lw=1.5, label=line.label)
             low = np.maximum(mean - spread, mean / 10) if self.log else mean - spread
             axes.fill_between(x, low, mean + spread, color=line.colour, alpha=0.15, lw=0)
+        xs = sorted({x for line in self.lines for x, _ in line.points})
+        if xs[-1] / xs[0] < _FEW_DECADES:  # powers of ten would label too little, and their parts too much
+            axes.set_xticks(xs, [f"{x:g}" for x in xs])
+            axes.minorticks_off()
         if self.log:
             axes.set_yscale("log")
         elif self.top is not None:
