@@ -51,12 +51,26 @@ def rows(store: Path) -> dict[str, dict[str, Any]]:
     return {one["key"]: {k: v for k, v in one["row"].items() if k not in TIMING} for one in records}
 
 
+def orphans() -> list[int]:
+    """Workers that outlived their driver."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words, parent = (folder / "cmdline").read_bytes(), int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+        except (OSError, ValueError):
+            continue
+        if b"spawn_main" in words and parent == 1:
+            found.append(int(folder.name))
+    return found
+
+
 def test_killed_twenty_times_and_resumed_the_rows_are_those_of_an_undisturbed_run(tmp_path: Path) -> None:
     script = tmp_path / "driver.py"
     script.write_text(DRIVER)
     assert start(script, tmp_path / "calm").wait(300) == 0
     expected = rows(tmp_path / "calm")
     assert len(expected) == 12
+    before = set(orphans())  # of others
     moments, began, finished = random.Random(0), {}, 0
     for _ in range(20):
         driver = start(script, tmp_path / "stormy")
@@ -69,6 +83,8 @@ def test_killed_twenty_times_and_resumed_the_rows_are_those_of_an_undisturbed_ru
         began, finished = now, finished + (len(now) == 12)
     assert start(script, tmp_path / "stormy").wait(300) == 0
     assert rows(tmp_path / "stormy") == expected
+    time.sleep(5)  # workers notice the death of their driver
+    assert set(orphans()) <= before
     for key in expected:
         assert Store(tmp_path / "stormy").tensors(key).keys() == {"found"}
 

@@ -168,16 +168,17 @@ class LocalEngine:
     def _pool(self) -> concurrent.futures.ProcessPoolExecutor:
         # A forked process would hang in OpenMP, which torch has used by now.
         context = multiprocessing.get_context("spawn")
-        return concurrent.futures.ProcessPoolExecutor(self.workers, context, initializer=_prepare, initargs=(self.threads,))
+        return concurrent.futures.ProcessPoolExecutor(
+            self.workers, context, initializer=_prepare, initargs=(self.threads, os.getpid())
+        )
 
 
-def _prepare(threads: int) -> None:
+def _prepare(threads: int, driver: int) -> None:
     torch.set_num_threads(threads)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver
-    parent = os.getppid()
 
     def follow() -> None:
-        while os.getppid() == parent:
+        while os.getppid() == driver:
             time.sleep(0.5)
         os._exit(1)  # the driver was killed: whoever resumes needs the cores
 
