@@ -35,7 +35,7 @@ from exhume.lab.job import Trial
 from exhume.lab.store import Store
 from exhume.lab.trial import Cell
 if __name__ == "__main__":
-    jobs = [Trial(Cell(DataRequest("sphere", n=6, d=30, seed=s), ratio=r, seed=s), keep=True) for s in range(4) for r in (1, 3, 5)]
+    jobs = [Trial(Cell(DataRequest("sphere", n=6, d=30, seed=s), ratio=r, seed=s), keep=True) for s in range(4) for r in (3, 4, 5)]
     run_grid(jobs, Store(Path(sys.argv[1])), LocalEngine(2, 1), Place())
 """
 # What a run cost differs by its nature: a resumed one pays for its last state twice.
