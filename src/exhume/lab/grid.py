@@ -33,6 +33,17 @@ class GridProgress:
         """Jobs still to run."""
         return self.total - self.kept - self.done - self.failed
 
+    def after(self, before: GridProgress) -> GridProgress:
+        """This grid's progress as the second part of a whole whose size `before` names."""
+        return replace(
+            self,
+            total=before.total,
+            kept=before.kept + self.kept,
+            done=before.done + self.done,
+            failed=before.failed + self.failed,
+            seconds=before.seconds + self.seconds,
+        )
+
 
 GridWatch = Callable[[GridProgress], None]
 

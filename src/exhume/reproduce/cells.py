@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from exhume.attacks import GaussNewton, Subspace, attack_named
+from exhume.attacks import attack_named
 from exhume.data import DataRequest
 from exhume.lab.job import Job, Trial
 from exhume.lab.trial import Cell
 from exhume.reproduce.sheet import BLUE, INK, RED, Line, Points
 
 # The paper runs its descent until the loss is 1e-7; a quick figure stops it here.
-QUICK_STEPS = {"sphere": 2000, "digits": 2000, "photographs": 1000}
+QUICK_STEPS = {"sphere": 2000, "digits": 2000, "photographs": 1000, "two-layer": 2000, "resnet": 300, "vit": 300}
 PAPER_STEPS = 60_000
 OURS, PAPER_COLOUR = RED, "#b8860b"
 
@@ -48,10 +48,13 @@ def papers(
 
 
 def network(
-    data: DataRequest, victim: str, k: int, ratio: float, seed: int, attack: str, *, keep: bool = False, **cell: Any
+    data: DataRequest, victim: str, k: int, ratio: float, seed: int, attack: str, *, scale: str, keep: bool = False, **cell: Any
 ) -> Trial:
-    """A trained network; ratio is p_L / (d n)."""
-    chosen: Any = {"gauss-newton": GaussNewton(), "subspace": Subspace()}.get(attack) or attack_named(attack, max_steps=2000)
+    """A trained network; ratio is p_L / (d n). projection-gd is told n, and stopped early in a quick figure."""
+    chosen = attack_named(attack)
+    if attack == "projection-gd":
+        chosen = attack_named(attack, max_steps=QUICK_STEPS[victim] if scale == "quick" else PAPER_STEPS)
+        cell |= {"know_n": True}
     return Trial(Cell(data, victim=victim, k=k, ratio=ratio, seed=seed, attack=chosen, **cell), keep)
 
 

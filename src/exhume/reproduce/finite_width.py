@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from exhume.lab.job import Trial
 from exhume.reproduce.beyond import Chances
-from exhume.reproduce.cells import network, ours, points, sphere
+from exhume.reproduce.cells import PAPER_COLOUR, network, ours, points, sphere
 from exhume.reproduce.sheet import BLUE, RED, Curves, Figure, Line, Panel, Points
 
 _SHADES = ("#a6c8f0", "#4a90d9", "#1f5fa8", "#0b2e59")
@@ -23,7 +23,7 @@ def _sweep(scale: str, rank: int, attack: str, seeds: range | None = None) -> Po
     d, n, k, _, few = _shape(scale)
 
     def trial(width: float, seed: int) -> Trial:
-        return network(sphere(d, n, seed, rank), "two-layer", k, width * k / (d * n), seed, attack)
+        return network(sphere(d, n, seed, rank), "two-layer", k, width * k / (d * n), seed, attack, scale=scale)
 
     return points(trial, _widths(scale), seeds or few)
 
@@ -42,7 +42,8 @@ def _against_full(scale: str) -> list[Panel]:
             f"intrinsic dimension r = {rank}, d = {d}, n = {n}, {k} outputs",
             (
                 Line("subspace of the first layer's change", "rho", _sweep(scale, rank, "subspace"), BLUE),
-                Line("full space", "rho", _sweep(scale, rank, "gauss-newton"), RED, "--", "s"),
+                Line("full space, gauss-newton", "rho", _sweep(scale, rank, "gauss-newton"), RED, "--", "s"),
+                Line("full space, projection-gd (told n)", "rho", _sweep(scale, rank, "projection-gd"), PAPER_COLOUR, ":", "^"),
             ),
             xlabel="width",
             ylabel="reconstruction error ρ",
@@ -79,7 +80,7 @@ FIGURES = [
         "searching the subspace of the first layer's change against the full space",
         "The subspace attack needs less width; the advantage grows as r falls below d.",
         _against_full,
-        departs="d = 40, n = 16, 3 seeds.",
+        departs="d = 40, n = 16, 3 seeds; projection-gd is stopped after 2000 steps.",
     ),
     Figure(
         "paper2-pac",

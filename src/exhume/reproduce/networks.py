@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from exhume.data import DataRequest
@@ -31,18 +32,17 @@ def _data(scale: str, *, multi: bool, n: int | None = None) -> tuple[DataRequest
 
 
 def _sweep(
-    data: DataRequest, d: int, victim: str, k: int, attack: str, ratios: tuple[float, ...], seeds: range, **cell: Any
+    data: DataRequest, d: int, victim: str, k: int, attack: str, ratios: tuple[float, ...], seeds: range, scale: str, **cell: Any
 ) -> Points:
     assert data.n is not None
     at = {r * d * data.n: r for r in ratios}
-    told = {"know_n": True} if attack == "projection-gd" else {}
-    return points(lambda x, seed: network(data, victim, k, at[x], seed, attack, **told, **cell), at, seeds)
+    return points(lambda x, seed: network(data, victim, k, at[x], seed, attack, scale=scale, **cell), at, seeds)
 
 
 def _curves(title: str, d: int, data: DataRequest, mine: dict[str, Points], residual: bool = False) -> Curves:
     first = next(iter(mine.values()))
-    colours = {"gauss-newton": RED, "subspace": BLUE, "projection-gd": PAPER_COLOUR}
-    lines = [Line(f"reconstruction, {name}", "rho", at, colours[name]) for name, at in mine.items()]
+    styles = {"gauss-newton": (RED, "-", "o"), "subspace": (BLUE, "-", "o"), "projection-gd": (PAPER_COLOUR, "--", "s")}
+    lines = [Line(f"reconstruction, {name}", "rho", at, *styles[name]) for name, at in mine.items()]
     if residual:
         lines.append(Line("span residual", "span_residual", first, "#2e8b57", "-", "^"))
     lines.append(Line("training error", "train_loss", first, INK, "-", "."))
@@ -53,9 +53,8 @@ def two_layer(scale: str, loss: str = "square", residual: bool = False) -> Curve
     """Ten classes, one-hot targets."""
     data, d = _data(scale, multi=True)
     seeds = range(2) if scale == "quick" else range(10)
-    mine = {name: _sweep(data, d, "two-layer", 10, name, _RATIOS, seeds, loss=loss) for name in ("gauss-newton", "subspace")}
-    if loss == "square":
-        mine["projection-gd"] = _sweep(data, d, "two-layer", 10, "projection-gd", (1.0, 2.0, 4.0), seeds)
+    ratios = {"gauss-newton": _RATIOS, "subspace": _RATIOS, "projection-gd": _RATIOS[2:] if scale == "quick" else _RATIOS}
+    mine = {name: _sweep(data, d, "two-layer", 10, name, at, seeds, scale, loss=loss) for name, at in ratios.items()}
     return _curves(f"two-layer, 10 classes, {loss} loss, n = {data.n}, d = {d}", d, data, mine, residual)
 
 
@@ -63,15 +62,19 @@ def resnet(scale: str, residual: bool = False) -> Curves:
     """The right panel of Figure 6."""
     data, d = _data(scale, multi=False, n=4 if scale == "quick" else 10)
     seeds, ratios = (range(1), (0.5, 1.0, 2.0, 4.0, 8.0)) if scale == "quick" else (range(10), (0.1, 0.3, 1.0, 2.0, 4.0, 8.0))
-    mine = {"gauss-newton": _sweep(data, d, "resnet", 1, "gauss-newton", ratios, seeds)}
+    mine = {name: _sweep(data, d, "resnet", 1, name, ratios, seeds, scale) for name in ("gauss-newton", "projection-gd")}
     return _curves(f"ResNet, frog against truck, n = {data.n}, d = {d}", d, data, mine, residual)
 
 
 def _pictures(scale: str, loss: str) -> list[Panel]:
     data, _ = _data(scale, multi=True, n=20 if scale == "quick" else 100)
     assert data.n is not None
-    job = network(data, "two-layer", 10, 4.0, 0, "subspace", keep=True, loss=loss)
-    return [Pictures(f"two-layer network, {loss} loss, subspace at 4 dn", job, count=data.n)]
+    return [
+        Pictures(
+            f"{name}, {loss} loss, 4 dn", network(data, "two-layer", 10, 4.0, 0, attack, scale=scale, keep=True, loss=loss), data.n
+        )
+        for attack, name in (("projection-gd", "projection-gd (paper)"), ("subspace", "subspace (ours)"))
+    ]
 
 
 def logistic(scale: str) -> Curves:
@@ -104,13 +107,16 @@ def _vit(scale: str) -> list[Panel]:
     at = {r * d * data.n: r for r in ratios}
     settings: dict[str, object] = {"train_to": 1e-8, "know_n": True}
 
-    def mine(x: float, seed: int) -> Trial:
+    def trial(attack: str, x: float, seed: int) -> Trial:
         last = at[x] == ratios[-1] and seed == 0
-        return network(data, "vit", data.n or 1, at[x], seed, "gauss-newton", keep=last, **settings)
+        return network(data, "vit", data.n or 1, at[x], seed, attack, scale=scale, keep=last, **settings)
 
-    curve = points(mine, at, seeds)
-    panel = _curves(f"vision transformer, n = {data.n}, d = {d}", d, data, {"gauss-newton": curve}, residual=True)
-    return [panel, Pictures(f"gauss-newton at {ratios[-1]:g} dn", mine(max(at), 0), count=data.n, per_line=data.n)]
+    mine = {name: points(partial(trial, name), at, seeds) for name in ("gauss-newton", "projection-gd")}
+    panel = _curves(f"vision transformer, n = {data.n}, d = {d}", d, data, mine, residual=True)
+    return [
+        panel,
+        *(Pictures(f"{name} at {ratios[-1]:g} dn", trial(name, max(at), 0), count=data.n, per_line=data.n) for name in mine),
+    ]
 
 
 FIGURES = [
@@ -120,7 +126,7 @@ FIGURES = [
         "For two-layer networks and ResNets the error falls once the last layer exceeds dn parameters.",
         lambda scale: [two_layer(scale), resnet(scale)],
         ("cifar10",),
-        departs="8x8 pixels, 2 seeds (two-layer) and 1 (ResNet, n = 4); projection-gd is stopped after 2000 steps.",
+        departs="8x8 pixels, 2 seeds (two-layer) and 1 (ResNet, n = 4); projection-gd is stopped after 2000 and 300 steps.",
     ),
     Figure(
         "fig7",
@@ -128,7 +134,7 @@ FIGURES = [
         "At 4 dn, 100 images come back indistinguishable from the originals.",
         lambda scale: _pictures(scale, "square"),
         ("cifar10",),
-        departs="20 images of 8x8 pixels.",
+        departs="20 images of 8x8 pixels; projection-gd is stopped after 2000 steps.",
     ),
     Figure(
         "fig8",
@@ -152,7 +158,7 @@ FIGURES = [
         "The error goes down once the last layer exceeds dn parameters.",
         _vit,
         ("cifar10",),
-        departs="n = 4 images of 8x8 pixels, one seed; n is told.",
+        departs="n = 4 images of 8x8 pixels, one seed; n is told; projection-gd is stopped after 300 steps.",
     ),
     Figure(
         "fig17",
@@ -160,6 +166,6 @@ FIGURES = [
         "As Figure 7, with cross-entropy.",
         lambda scale: _pictures(scale, "cross-entropy"),
         ("cifar10",),
-        departs="20 images of 8x8 pixels.",
+        departs="20 images of 8x8 pixels; projection-gd is stopped after 2000 steps.",
     ),
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from exhume.data import DataRequest, load
@@ -74,28 +74,11 @@ def compute(
         workers, threads = workforce.shares(alone=alone)
         engine = engine_from(workforce.engine, workers=workers, threads=threads)
 
-        def both(now: GridProgress, before: GridProgress = before) -> None:
-            """The grid's progress as part of the whole."""
-            watch(
-                replace(
-                    now,
-                    total=len(jobs),
-                    kept=before.kept + now.kept,
-                    done=before.done + now.done,
-                    failed=before.failed + now.failed,
-                    seconds=before.seconds + now.seconds,
-                )
-            )
+        def whole(now: GridProgress, before: GridProgress = before) -> None:
+            watch(now.after(before))
 
         if part:
-            now = run_grid(part, store, engine, place, both)
-            before = replace(
-                before,
-                kept=before.kept + now.kept,
-                done=before.done + now.done,
-                failed=before.failed + now.failed,
-                seconds=before.seconds + now.seconds,
-            )
+            before = run_grid(part, store, engine, place, whole).after(before)
 
 
 def picture(figure: Figure, scale: str, store: Store, folder: Path) -> Drawn:
