@@ -43,6 +43,9 @@ class NetworkSpec:
     width: int  # hidden units, channels or embedding dimension
     count: int  # features that enter the last layer, h
     activation: str = "relu"
+    biased: bool = False  # two-layer: the first layer has a bias
+    head: str = "head"  # names of the last layer and of the first, None where that is no matrix or convolution
+    first: str | None = "first"
     kind: str = "network"
 
     @property
@@ -59,6 +62,8 @@ class Facts:
     input_norm: float | None = None  # common norm of all inputs
     label_size: float | None = None  # |y|, where every label has the same size (1.0 for labels -1/+1)
     ridge: float | None = 0.0  # the lambda of training
+    penalty: float | None = None  # n lambda, where that is known as a whole (scikit-learn's alpha)
+    offset: float = 0.0  # the released intercept: f(x) = theta phi(x) + offset
     one_hot: bool = False  # targets are one-hot and fitted exactly
     pruned: bool = False  # weights that are zero belong to features that were removed
     input_range: tuple[float, float] | None = None  # least and largest value that an input can have (pixels)
@@ -103,8 +108,17 @@ class Release:
     @property
     def alive(self) -> torch.Tensor:
         """Which features the last layer still uses, (p,)."""
-        last = self.trained.get("head.weight", self.weights)
+        last = self.weights if isinstance(self.features, FeatureSpec) else self.trained[f"{self.features.head}.weight"]
         return (last != 0).any(0) if self.facts.pruned else torch.ones(self.p, dtype=torch.bool)
+
+    @property
+    def fixed_features(self) -> bool:
+        """Whether the last layer alone was trained, on features act(V x) that the attacker has: the weights lie in their span."""
+        if isinstance(self.features, FeatureSpec):
+            return True
+        first = f"{self.features.first}.weight"
+        moved = first not in self.initial or not torch.equal(self.initial[first], self.trained[first])
+        return self.features.architecture == "two-layer" and not moved
 
     @property
     def k(self) -> int:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import torch
 
-from exhume.attacks import certificate, moment_start, search, signs
+from exhume.attacks import certificate, moment_start, pursuit, search, signs
 from exhume.attacks.base import Clock, Progress, Resources, Watch, check_rows, checkpoint_of, estimate_eta, ignore
 from exhume.attacks.network_run import NetworkRun
 from exhume.attacks.scale import resolve_scale
@@ -16,7 +16,7 @@ from exhume.attacks.search import Plan, Search
 from exhume.attacks.span import SpanProblem
 from exhume.attacks.span_base import State
 from exhume.errors import ExhumeError
-from exhume.features import RandomFeatures
+from exhume.features import MatrixFeatures, RandomFeatures
 from exhume.linalg.precision import precision
 from exhume.release import FeatureSpec, NetworkSpec, Release
 from exhume.result import Curve, Reconstruction, Status
@@ -32,9 +32,6 @@ _HEADROOM = 1.25
 _INNER_SHARE = 1 / 8
 # Nuisance columns are used where there are this many times as many weights.
 _NUISANCE_PAYS = 2
-# Unknown norms under an activation that is not homogeneous: a large row with a small coefficient looks much like a row of
-# the right size, so that norms would run away at first. They are held until the loss is below this, then bounded.
-_NORMS_COUNT, _NORM_SLACK = 1e-3, 4.0
 
 
 @dataclass(frozen=True)
@@ -53,10 +50,13 @@ class GaussNewton:
     subsample: float = 3.0  # features per unknown coordinate that carry the search; the rest only verify
     rows: int | None = None  # a fixed number of rows, where somebody claims to know n
     linearise: str = "midpoint"  # networks: features at the midpoint of training, the trained or the initial weights
+    exact: bool = True  # weights are those that training ended with; False: they were rounded, pruned or noised since
 
     def run(self, release: Release, *, seed: int = 0, watch: Watch = ignore, resources: Resources = Resources()) -> Reconstruction:
         """Rebuild the training rows from the release alone."""
-        if isinstance(release.features, NetworkSpec):
+        if not (self.exact and release.fixed_features):
+            if not isinstance(release.features, NetworkSpec):
+                raise ExhumeError("inexact weights are searched in a network's release; this one is of drawn random features.")
             network = NetworkRun(self, self.plan(), release, seed, watch, resources, point=self.linearise, rows=self.rows)
             return network.run()
         run = _Run(self, release, seed, watch, resources)
@@ -83,10 +83,7 @@ class _Run:
         check_rows(self.known_n, release)
         # V may take half of the budget; features and slopes of the rows share the other half.
         self.keep = resources.memory // 2
-        assert isinstance(release.features, FeatureSpec)
-        self.features = RandomFeatures(
-            release.features, dtype=release.weights.dtype, device=resources.device, keep_bytes=self.keep, alive=release.alive
-        )
+        self.features = self._released_features()
         self.p, self.weights = self.features.p, release.weights[:, release.alive]
         homogeneous = self.features.activation.homogeneous
         norm = release.facts.input_norm
@@ -101,6 +98,14 @@ class _Run:
         self.curve = Curve()
         self.spent = 0  # passes of problems that were left behind
         self.notes: list[str] = []
+
+    def _released_features(self) -> RandomFeatures | MatrixFeatures:
+        """phi: drawn from its stream, or a layer that is at hand."""
+        spec, dtype, alive = self.release.features, self.release.weights.dtype, self.release.alive
+        device = self.resources.device
+        if isinstance(spec, FeatureSpec):
+            return RandomFeatures(spec, dtype=dtype, device=device, keep_bytes=self.keep, alive=alive)
+        return MatrixFeatures.of_layer(self.release.trained, spec.activation, alive=alive, dtype=dtype, device=device)
 
     def _features_for(self, rows: int) -> int:
         """Features that carry a search for `rows` rows: a multiple of the unknowns, all of them where that is cheap."""
@@ -135,7 +140,6 @@ class _Run:
             self.clock, self.spent = Clock(values["seconds"]), values["passes"]
             now = search.unpack(tensors, values["search"], self.resources.device)
             problem = self._problem(values["features"])
-            problem.slack = values["slack"]
         state = problem.state(now.X)
         plan = self.attack.plan()
         try:
@@ -146,10 +150,11 @@ class _Run:
                     problem.extend(needed)
                     state = problem.state(now.X)
                     now = replace(now, losses=())
-                if state.loss < _NORMS_COUNT:
-                    problem.slack = _NORM_SLACK
                 limit = search.row_limit(problem, self.known_n)
-                now, state = search.advance(problem, state, now, plan, limit=limit, first_rows=first, seed=self.seed)
+                if self.radius is None:
+                    now, state = pursuit.advance(problem, state, now, plan, limit=limit, seed=self.seed)
+                else:
+                    now, state = search.advance(problem, state, now, plan, limit=limit, first_rows=first, seed=self.seed)
                 self._report(problem, now, state)
                 self._save(problem, now, first)
         except KeyboardInterrupt:
@@ -162,7 +167,8 @@ class _Run:
         inner = self._inner
         count = self._features_for(self.known_n or (2 if inner else 1) * first)
         problem = self._problem(count)
-        problem.slack = 1.0
+        if self.radius is None:  # norms count and are not known
+            return problem, pursuit.begin(problem, seed=self.seed)
         limit = search.row_limit(problem, self.known_n)
         rows = self.known_n or min(first, limit)
         if inner and problem.p * inner * self.release.weights.element_size() <= self.resources.memory * _INNER_SHARE:
@@ -173,7 +179,9 @@ class _Run:
     def _problem(self, count: int | None = None, *, nuisance: bool = True) -> SpanProblem:
         """The span problem on the first `count` features."""
         self._check_budget(count or self.p, 1)
-        return SpanProblem(self.features, self.weights, radius=self.radius, nuisance=nuisance and self._nuisance, count=count)
+        problem = SpanProblem(self.features, self.weights, radius=self.radius, nuisance=nuisance and self._nuisance, count=count)
+        problem.slack = pursuit.SLACK
+        return problem
 
     def _report(self, problem: SpanProblem, now: Search, state: State) -> None:
         passes, seconds = self.spent + problem.passes, self.clock.seconds
@@ -186,7 +194,6 @@ class _Run:
         values = {
             "first": first,
             "features": problem.p,
-            "slack": problem.slack,
             "passes": self.spent + problem.passes,
             "seconds": self.clock.seconds,
             "curve": asdict(self.curve),

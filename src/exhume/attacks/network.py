@@ -16,7 +16,7 @@ from exhume.attacks.module_span import ModuleSpan
 from exhume.attacks.span import SpanProblem
 from exhume.attacks.span_base import Span
 from exhume.features import MatrixFeatures, ModuleFeatures
-from exhume.features.networks import NETWORKS, build_meta, build_network
+from exhume.features.networks import architecture, build_meta, build_network
 from exhume.release import NetworkSpec, Release
 
 POINTS = ("midpoint", "trained", "initial")
@@ -50,9 +50,11 @@ class Learned:
 def learned(release: Release) -> Learned:
     """What training did; c is the regression of W_T on W_0 outside the subspace that the first layer has learned."""
     plain = Learned(release.trained, release.initial)
-    if not release.facts.ridge or "first.weight" not in release.initial:
+    assert isinstance(release.features, NetworkSpec)
+    first = f"{release.features.first}.weight"
+    if release.facts.ridge == 0 or first not in release.initial:
         return plain
-    end, start = (source["first.weight"].flatten(1) for source in (release.trained, release.initial))
+    end, start = (source[first].flatten(1) for source in (release.trained, release.initial))
     outside, kept = torch.eye(end.shape[1], dtype=end.dtype), 1.0
     for _ in range(_DECAY_ROUNDS):
         kept = float(((start @ outside) * (end @ outside)).sum() / (start @ outside).square().sum())
@@ -78,7 +80,8 @@ def input_space(change: torch.Tensor, spec: NetworkSpec) -> torch.Tensor:
     Q = row_space(change.flatten(1))
     if change.ndim == 2:
         return Q
-    stem = build_meta(spec).first
+    assert spec.first is not None
+    stem = build_meta(spec).get_submodule(spec.first)
     assert isinstance(stem, torch.nn.Conv2d)
     assert not isinstance(stem.padding, str)
     # Patches E_j x outside the span cost ||(I - Q Q^T) E_j x||^2; the inputs that cost nothing are the null space of the sum.
@@ -106,14 +109,13 @@ def network_problem(
     """theta_T - c theta_0 of the last layer against the features at the linearisation point, pruned ones left out."""
     spec, dtype, norm = release.features, release.weights.dtype, release.facts.input_norm
     assert isinstance(spec, NetworkSpec)
-    theta, parameters = course.change("head.weight"), course.at(point)
+    theta, parameters = course.change(f"{spec.head}.weight"), course.at(point)
     radius = norm if norm is not None else math.sqrt(release.d)
-    if not NETWORKS[spec.architecture].one_hidden_layer:
+    if not architecture(spec.architecture).one_hidden_layer:
         module = build_network(spec, parameters)
         return ModuleSpan(ModuleFeatures(module, spec.input_shape, dtype=dtype, device=device, basis=basis), theta, radius=radius)
     alive = release.alive
-    V = parameters["first.weight"][alive].to(device, dtype)
-    matrix = MatrixFeatures(V.contiguous(), spec.activation)
+    matrix = MatrixFeatures.of_layer(parameters, spec.activation, alive=alive, device=device, dtype=dtype)
     if basis is not None:
         matrix = MatrixFeatures.projected(matrix, basis, matrix.p)
     pays = nuisance and matrix.d + 1 <= _NUISANCE_SHARE * matrix.p

@@ -17,7 +17,7 @@ from exhume.attacks.signs import resolve_signs
 from exhume.attacks.span import SpanProblem
 from exhume.attacks.span_base import Span, State
 from exhume.errors import ExhumeError
-from exhume.features.networks import NETWORKS
+from exhume.features.networks import homogeneous
 from exhume.linalg.precision import precision
 from exhume.release import NetworkSpec, Release
 from exhume.result import Curve, Reconstruction
@@ -60,9 +60,13 @@ class NetworkRun:
         check_rows(self.known_n, release)
         self.learned = learned(release)
         self.point = point if len(release.initial) > 1 else "trained"
-        self.notes = [] if "head.weight" in release.initial else ["theta_0 of the last layer is not known: its size acts as noise"]
+        self.notes = (
+            []
+            if f"{self.spec.head}.weight" in release.initial
+            else ["theta_0 of the last layer is not known: its size acts as noise"]
+        )
         self.notes.append(f"features taken at the {self.point} weights")
-        fixed = release.facts.input_norm is not None or NETWORKS[self.spec.architecture].homogeneous
+        fixed = release.facts.input_norm is not None or homogeneous(self.spec)
         self.radius = (release.facts.input_norm or math.sqrt(release.d)) if fixed else None
         self.clock, self.curve = Clock(), Curve()
         self.checkpoint = checkpoint_of(resources.checkpoint, attack, release, seed)

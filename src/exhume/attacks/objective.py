@@ -96,7 +96,7 @@ class GradientMatch:
         spec = release.features
         assert isinstance(spec, NetworkSpec)
         course, dtype = learned(release), release.weights.dtype
-        names = [name for name in release.trained if switches.parameters == "all" or name == "head.weight"]
+        names = [name for name in release.trained if switches.parameters == "all" or name == f"{spec.head}.weight"]
         wanted = course.change if switches.target == "change" else lambda name: release.trained[name]
         self.switches, self.labels, self._shape = switches, labels, spec.input_shape
         self._theta = {name: value.to(device, dtype) for name, value in course.at(switches.point).items()}

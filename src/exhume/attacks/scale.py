@@ -7,7 +7,7 @@ import torch
 from exhume.attacks.span import SpanProblem
 from exhume.attacks.span_base import State
 from exhume.features import ModuleFeatures
-from exhume.features.networks import NETWORKS
+from exhume.features.networks import homogeneous
 from exhume.release import Facts, NetworkSpec, Release
 
 # Lengths from labels may take a row out of the known range by this factor.
@@ -23,14 +23,20 @@ def resolve_scale(problem: SpanProblem, state: State, facts: Facts) -> tuple[tor
     if facts.label_size is None or facts.ridge is None or problem.k != 1:
         return state.X, "unknown"
     output = (state.Phi.double().T @ problem.theta.double())[:, 0]  # f(u_i) at the working radius
-    n = facts.n if facts.n is not None else state.m
-    size = _stretch(output.abs(), facts.label_size, facts.ridge * n * (state.alpha[:, 0] * output.sign()))
-    if not bool((size > 0).all() and torch.isfinite(size).all()):
+    penalty = facts.penalty if facts.penalty is not None else facts.ridge * (facts.n if facts.n is not None else state.m)
+    pull = penalty * (state.alpha[:, 0] * output.sign())
+    # theta phi(x) = y - offset: an intercept beyond the labels leaves both of them possible, one with an outlandish length.
+    size = torch.full_like(output, torch.nan)
+    for label in (facts.label_size, -facts.label_size):
+        found = _stretch(output.abs(), (label - facts.offset) * output.sign(), pull)
+        usable = (found > 0) & ~(found.log().abs() >= size.log().abs())
+        size = torch.where(usable, found, size)
+    if not bool(torch.isfinite(size).all()):
         return state.X, "unknown"
     return state.X * size[:, None].to(state.X), "from labels"
 
 
-def _stretch(output: torch.Tensor, label: float, pull: torch.Tensor) -> torch.Tensor:
+def _stretch(output: torch.Tensor, label: torch.Tensor, pull: torch.Tensor) -> torch.Tensor:
     """c with x_i = c u_i. Training left c |f(u)| = |y| - n lambda a / c, so c^2 |f| - c |y| + n lambda a = 0.
 
     Without ridge c = |y| / |f|.
@@ -45,10 +51,10 @@ def network_scale(release: Release, X: torch.Tensor) -> tuple[torch.Tensor, str]
     if facts.input_norm is not None:
         return X * (facts.input_norm / X.norm(dim=1, keepdim=True)), "known norm"
     assert isinstance(release.features, NetworkSpec)
-    if not NETWORKS[release.features.architecture].homogeneous:
+    if not homogeneous(release.features):
         return X, "fitted"
     network = ModuleFeatures.of_release(release, dtype=X.dtype, device=X.device)
-    output = network.value(X) @ release.trained["head.weight"].to(X).T
+    output = network.value(X) @ release.trained[f"{release.features.head}.weight"].to(X).T
     size = None
     if facts.one_hot:
         size = 1 / output.max(dim=1).values

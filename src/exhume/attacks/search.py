@@ -25,7 +25,7 @@ _OUTLIER = 1.1
 # Rows whose |cosine| is within this of 1 are one row.
 APART = 0.005
 # Rows that may go for this much loss in all, or for this multiple of the loss, are not supported by the weights.
-_UNSUPPORTED, _UNSUPPORTED_TIMES = 1e-9, 10.0
+UNSUPPORTED, UNSUPPORTED_TIMES = 1e-9, 10.0
 # A row that may go for this much is doubtful: the search tries to do without it.
 _DOUBTFUL = 1e-4
 # Having done without, a loss above this multiple of the one before means that they were needed.
@@ -62,7 +62,7 @@ class Pace:
 
 
 # Rows that remain after a pruning converge at once if it was right.
-_PRUNED_PACE = Pace(growth=0.0, least=0, patience=4, gain=0.3)
+PRUNED_PACE = Pace(growth=0.0, least=0, patience=4, gain=0.3)
 
 
 @dataclass(frozen=True)
@@ -163,15 +163,15 @@ def advance(
     pace = plan.pace(search.attempt)
     no_gain = stalled(search.losses, pace)
     needed = search.fallback is not None and state.loss > max(floors.converged, _WORSE * search.before)
-    judged = search.fallback is not None and stalled(search.losses, _PRUNED_PACE)
+    judged = search.fallback is not None and stalled(search.losses, PRUNED_PACE)
     if state.loss <= floors.converged or ((no_gain or judged) and state.loss <= floors.certified and not needed):
-        return _prune(problem, state, search)
+        return prune(problem, state, search)
     near = state.loss < _NEAR
     if judged:
-        return _undo_pruning(problem, search)
+        return undo_pruning(problem, search)
     slow = stalled(search.losses, replace(pace, gain=_SLOW))
     if near and slow and search.fallback is None and search.drop is None:
-        lean = _without_spare_rows(problem, state, search, _UNSUPPORTED)
+        lean = without_spare_rows(problem, state, search, UNSUPPORTED)
         if lean is not None:
             return lean
     if no_gain and search.fallback is None:
@@ -182,7 +182,7 @@ def advance(
     better = trial.loss < state.loss
     damping = max(search.damping / 3, _MIN_DAMPING) if better else min(search.damping * 6, _MAX_DAMPING)
     kept = trial if better else state
-    losses = (*search.losses, kept.loss)[-max(pace.patience, _PRUNED_PACE.patience) - 1 :]
+    losses = (*search.losses, kept.loss)[-max(pace.patience, PRUNED_PACE.patience) - 1 :]
     return replace(search, X=kept.X, damping=damping, losses=losses, step=search.step + 1), kept
 
 
@@ -191,21 +191,21 @@ def stalled(losses: tuple[float, ...], pace: Pace) -> bool:
     return len(losses) > pace.patience and losses[-1] > losses[-1 - pace.patience] * pace.gain
 
 
-def _restart(problem: Span, search: Search, X: torch.Tensor, **changes: object) -> tuple[Search, State]:
+def restart(problem: Span, search: Search, X: torch.Tensor, **changes: object) -> tuple[Search, State]:
     """The search with another set of rows: state anew, damping and loss history cleared."""
     state = problem.state(X)
     fresh = replace(search, X=X, damping=_FIRST_DAMPING, losses=(state.loss,), step=search.step + 1, **changes)  # type: ignore[arg-type]
     return fresh, state
 
 
-def _prune(problem: Span, state: State, search: Search) -> tuple[Search, State]:
+def prune(problem: Span, state: State, search: Search) -> tuple[Search, State]:
     """Drop rows that the weights do not support; done when none can go."""
     proved = replace(search, fallback=None, drop=None if search.fallback is not None else search.drop)
-    budget = max(_UNSUPPORTED, _UNSUPPORTED_TIMES * state.loss)
-    return _without_spare_rows(problem, state, proved, budget) or (replace(proved, stage="done"), state)
+    budget = max(UNSUPPORTED, UNSUPPORTED_TIMES * state.loss)
+    return without_spare_rows(problem, state, proved, budget) or (replace(proved, stage="done"), state)
 
 
-def _without_spare_rows(problem: Span, state: State, search: Search, budget: float) -> tuple[Search, State] | None:
+def without_spare_rows(problem: Span, state: State, search: Search, budget: float) -> tuple[Search, State] | None:
     """The search without repeated rows, and without those that may go for `budget` of loss in all; None when all are needed.
 
     Repeats can fit exactly: between two of V's hyperplanes ReLU is linear, so a sample split into two rows of one cell
@@ -223,14 +223,14 @@ def _without_spare_rows(problem: Span, state: State, search: Search, budget: flo
     if not spare or len(spare) == state.m:
         return None
     keep = [i for i in range(state.m) if i not in spare]
-    return _restart(problem, search, state.X[keep], stage="prune", fallback=state.X, before=state.loss, drop=len(spare))
+    return restart(problem, search, state.X[keep], stage="prune", fallback=state.X, before=state.loss, drop=len(spare))
 
 
-def _undo_pruning(problem: Span, search: Search) -> tuple[Search, State]:
+def undo_pruning(problem: Span, search: Search) -> tuple[Search, State]:
     """Pruning took a row that was needed: go back, and take half as many next time."""
     assert search.fallback is not None
     assert search.drop is not None
-    return _restart(problem, search, search.fallback, stage="grow", fallback=None, drop=search.drop // 2)
+    return restart(problem, search, search.fallback, stage="grow", fallback=None, drop=search.drop // 2)
 
 
 def distinct_rows(X: torch.Tensor, costs: torch.Tensor, *, apart: float) -> torch.Tensor:
@@ -253,7 +253,7 @@ def _reshape(
         if search.attempt + 1 >= plan.starts:
             return replace(search, stage="failed"), state
         fresh = begin(problem, rows=first_rows, seed=seed, attempt=search.attempt + 1, step=search.step)
-        return _restart(problem, fresh, fresh.X)
+        return restart(problem, fresh, fresh.X)
     pace = plan.pace(search.attempt)
     target = min(limit, state.m + max(pace.least, int(pace.growth * state.m)))
     costs = problem.removal_costs(state)
@@ -263,4 +263,4 @@ def _reshape(
     key = 1000 * search.attempt + search.round + 1
     added = fresh_rows(problem, strongest(state.residual), target - len(keep), seed=seed, key=key, mix=False)
     X = torch.cat([state.X[keep], added])
-    return _restart(problem, search, X, stage="grow", drop=None, round=search.round + 1, full=search.full + int(at_limit))
+    return restart(problem, search, X, stage="grow", drop=None, round=search.round + 1, full=search.full + int(at_limit))

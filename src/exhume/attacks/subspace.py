@@ -33,11 +33,12 @@ class Subspace:
         """Rebuild the training rows from the release alone."""
         if not isinstance(release.features, NetworkSpec):
             raise ExhumeError("subspace reads the first layer's change, and random features have none. Use --attack gauss-newton.")
-        if "first.weight" not in release.initial:
+        first = f"{release.features.first}.weight"
+        if first not in release.initial:
             raise ExhumeError("subspace needs the first layer before training (--know-init all). Use --attack gauss-newton.")
         plan = GaussNewton().plan()
         run = NetworkRun(self, plan, release, seed, watch, resources, point=self.linearise, rows=self.rows)
-        basis = input_space(run.learned.change("first.weight"), release.features)
+        basis = input_space(run.learned.change(first), release.features)
         if not 0 < basis.shape[1] < release.d:
             holds = "every patch" if basis.shape[1] else "no input whole (it has fewer channels than the data has patches)"
             run.notes.append(f"the first layer's change holds {holds}: searched in the full space")

@@ -33,6 +33,14 @@ def image_folder(*, folder: Path | None, n: int | None) -> Dataset:
     """Images in name order, at the size of the first one; two sub-folders give the labels, else they alternate."""
     if folder is None or not folder.is_dir():
         raise ExhumeError(f"--data folder needs --data-dir with a folder of images, got {folder}.")
+    images, labels = read_folder(folder, n)
+    return standardised(
+        folder.name, images, labels, per_column=False, shape=images.shape[1:], kind="image", white=255.0, label_size=1.0
+    )
+
+
+def read_folder(folder: Path, n: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Images (n, 3, height, width) as bytes, and labels -1/+1."""
     groups = [sub for sub in sorted(folder.iterdir()) if sub.is_dir()]
     if groups and len(groups) != 2:
         raise ExhumeError(f"{folder}: expected images or exactly two sub-folders (labels -1 and +1), got {len(groups)}.")
@@ -49,7 +57,7 @@ def image_folder(*, folder: Path | None, n: int | None) -> Dataset:
         labels = np.array([-1.0 if file.parent == groups[0] else 1.0 for file in files])
     else:
         labels = np.where(np.arange(len(files)) % 2 == 0, -1.0, 1.0)
-    return standardised(folder.name, images, labels, per_column=False, shape=first.shape, kind="image", white=255.0, label_size=1.0)
+    return images, labels
 
 
 def _images(folder: Path) -> list[Path]:

@@ -39,10 +39,8 @@ def find_within(path: Path, *patterns: str) -> Path:
     return path
 
 
-def own_file(*, path: Path | None, n: int | None) -> Dataset:
-    """The first n rows of a file: numbers are standardised per column, images (n, channels, height, width) over all entries."""
-    if path is None:
-        raise ExhumeError("--data file needs --data-file: an npz with arrays X and y, or a CSV with the label last.")
+def read_rows(path: Path, n: int | None = None) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    """X, y and column names of the first n rows of a file, as they stand there."""
     if path.suffix == ".csv":
         X, y, columns = _read_csv(path)
     elif path.suffix == ".npz":
@@ -55,7 +53,15 @@ def own_file(*, path: Path | None, n: int | None) -> Dataset:
     _check(path, X, y)
     if n is not None and n > len(X):
         raise ExhumeError(f"{path} has {len(X)} rows, n = {n} were asked for. Lower --n.")
-    X, y = X[:n], y[:n].astype(float)
+    names = columns if columns or X.ndim == 4 else tuple(f"x{i}" for i in range(X.shape[1]))
+    return X[:n], y[:n].astype(float), names
+
+
+def own_file(*, path: Path | None, n: int | None) -> Dataset:
+    """The first n rows of a file: numbers are standardised per column, images (n, channels, height, width) over all entries."""
+    if path is None:
+        raise ExhumeError("--data file needs --data-file: an npz with arrays X and y, or a CSV with the label last.")
+    X, y, columns = read_rows(path, n)
     size = float(np.abs(y[0])) if len(y) and np.ptp(np.abs(y)) == 0 and y[0] != 0 else None
     image = X.ndim == 4
     white = (255.0 if X.max() > 1 else 1.0) if image else 1.0
@@ -66,7 +72,7 @@ def own_file(*, path: Path | None, n: int | None) -> Dataset:
         per_column=not image,
         shape=X.shape[1:],
         kind="image" if image else "table",
-        columns=columns if columns or image else tuple(f"x{i}" for i in range(X.shape[1])),
+        columns=columns,
         white=white,
         label_size=size,
     )

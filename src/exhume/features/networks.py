@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ import torch
 from torch import nn
 
 from exhume.errors import ExhumeError, unknown_name
+from exhume.features.activations import activation
 from exhume.linalg import streams
 from exhume.release import NetworkSpec
 
@@ -31,16 +33,17 @@ class Architecture:
 
 
 class TwoLayer(nn.Module):
-    """f(x) = theta2 relu(theta1 x) (Section 5.2)."""
+    """f(x) = theta2 act(theta1 x) (Section 5.2), ReLU unless the specification says otherwise."""
 
     def __init__(self, spec: NetworkSpec) -> None:
         super().__init__()
-        self.first = nn.Linear(spec.input_dim, spec.width, bias=False)
+        self.first = nn.Linear(spec.input_dim, spec.width, bias=spec.biased)
         self.head = nn.Linear(spec.width, spec.outputs, bias=False)
+        self.act = activation(spec.activation).value
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Inputs (n, ...) -> outputs (n, k)."""
-        return self.head(torch.relu(self.first(x.flatten(1))))
+        return self.head(self.act(self.first(x.flatten(1))))
 
 
 class _Residual(nn.Module):
@@ -146,6 +149,27 @@ NETWORKS: dict[str, Architecture] = {
 }
 
 
+# Modules that a user brought, by the name they were brought under; their graph is known to this process alone.
+_OWN: dict[str, Architecture] = {}
+
+
+def bring_module(name: str, module: nn.Module, *, homogeneous: bool) -> None:
+    """Register a user's own module as an architecture: from here on a NetworkSpec can name it."""
+    _OWN[name] = Architecture("brought by the user", lambda _: copy.deepcopy(module), lambda _: 1, homogeneous=homogeneous)
+
+
+def architecture(name: str) -> Architecture:
+    """The architecture of that name, built in or brought."""
+    if name not in NETWORKS and name not in _OWN:
+        raise unknown_name("network", name, NETWORKS)
+    return NETWORKS.get(name) or _OWN[name]
+
+
+def homogeneous(spec: NetworkSpec) -> bool:
+    """Whether f(c x) = c f(x) for c > 0: then the features hold directions only."""
+    return architecture(spec.architecture).homogeneous and not spec.biased and activation(spec.activation).homogeneous
+
+
 def describe_network(name: str, shape: tuple[int, ...], *, outputs: int, last_layer: int) -> NetworkSpec:
     """The network of that name whose last layer has about `last_layer` parameters in all."""
     if name not in NETWORKS:
@@ -158,17 +182,19 @@ def describe_network(name: str, shape: tuple[int, ...], *, outputs: int, last_la
 
 def build_meta(spec: NetworkSpec) -> nn.Module:
     """The network's graph without values."""
-    if spec.architecture not in NETWORKS:
-        raise unknown_name("network", spec.architecture, NETWORKS)
     with torch.device("meta"):
-        return NETWORKS[spec.architecture].build(spec)
+        return architecture(spec.architecture).build(spec)
 
 
 def build_network(spec: NetworkSpec, parameters: Mapping[str, torch.Tensor]) -> nn.Module:
     """The network with these parameters, ready to evaluate."""
     module = build_meta(spec)
+    wanted = {name for name, value in module.state_dict().items() if value.is_floating_point()}
+    if wanted != set(parameters):
+        odd = sorted(wanted ^ set(parameters))[0]
+        raise ExhumeError(f"the parameters do not belong to this {spec.architecture}: {odd!r} is missing or too much.")
     try:
-        module.load_state_dict(dict(parameters), assign=True)
+        module.load_state_dict(dict(parameters), strict=False, assign=True)
     except RuntimeError as error:
         reason = str(error).splitlines()[-1].strip()
         raise ExhumeError(f"the parameters do not belong to this {spec.architecture}: {reason}") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -140,6 +140,19 @@ class MatrixFeatures:
         self.p, self.d = V.shape
         step = block_rows(self.d, V.element_size(), granule=streams.STREAM_ROWS)
         self._blocks = [Block(rows, V[rows], None if phase is None else phase[rows]) for rows in slices(self.p, step)]
+
+    @staticmethod
+    def of_layer(
+        parameters: Mapping[str, torch.Tensor],
+        act: str,
+        *,
+        alive: torch.Tensor,
+        dtype: torch.dtype,
+        device: torch.device | str = "cpu",
+    ) -> MatrixFeatures:
+        """The hidden layer of a two-layer network, without features that take no part; a bias is the phase of cosine features."""
+        V, bias = parameters["first.weight"][alive].to(device, dtype), parameters.get("first.bias")
+        return MatrixFeatures(V.contiguous(), act, None if bias is None else bias[alive, None].to(device, dtype))
 
     @staticmethod
     def projected(features: RandomFeatures | MatrixFeatures, basis: torch.Tensor, count: int) -> MatrixFeatures:

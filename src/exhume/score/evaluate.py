@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -32,7 +33,7 @@ class Score:
     chance_signed: float
     covered: int  # rows within 10% of the truth, nothing forgiven
     worst_row: float  # largest relative error of a row, nothing forgiven
-    span_residual: float  # Eq. 167
+    span_residual: float | None  # Eq. 167
     psnr: float | None = None
     ssim: float | None = None
     chance_psnr: float | None = None
@@ -42,8 +43,10 @@ class Score:
     matched: tuple[int | None, ...] = ()  # rebuilt row of every true row, nothing forgiven
 
 
-def evaluate(guess: Reconstruction, truth: Dataset, release: Release, *, device: str = "cpu") -> Score:
-    """Score a reconstruction against the truth."""
+def evaluate(
+    guess: Reconstruction, truth: Dataset, release: Release | None, *, device: str = "cpu", within: float = COVERED
+) -> Score:
+    """Score a reconstruction against the truth; the span residual needs the release whose features the rows belong to."""
     X, G, d = truth.rows, guess.rows.double(), truth.d
     signed = match(X, G, forgive_sign=False)
     forgiven = match(X, G, forgive_sign=True)
@@ -52,7 +55,7 @@ def evaluate(guess: Reconstruction, truth: Dataset, release: Release, *, device:
     relative = signed.distance / X.norm(dim=1)
     draws = [_random_rows(truth, max(truth.n, len(G)), seed) for seed in range(_CHANCE_DRAWS)]
     lucky = [match(X, rows, forgive_sign=False) for rows in draws]
-    score = {
+    score: dict[str, Any] = {
         "n_true": truth.n,
         "n_found": len(G),
         "rho": metrics.rho(forgiven.distance, d),
@@ -60,9 +63,9 @@ def evaluate(guess: Reconstruction, truth: Dataset, release: Release, *, device:
         "rho_direction": metrics.rho(directed.distance, d),
         "chance": _mean(metrics.rho(match(X, rows, forgive_sign=True).distance, d) for rows in draws),
         "chance_signed": _mean(metrics.rho(one.distance, d) for one in lucky),
-        "covered": int((relative < COVERED).sum()),
+        "covered": int((relative < within).sum()),
         "worst_row": float(relative.max()),
-        "span_residual": metrics.span_residual(_feature_blocks(release, device), X, G),
+        "span_residual": None if release is None else metrics.span_residual(_feature_blocks(release, device), X, G),
         "matched": signed.index,
     }
     if truth.kind == "image":
@@ -75,7 +78,7 @@ def evaluate(guess: Reconstruction, truth: Dataset, release: Release, *, device:
         score["chance_column_error"] = _mean(
             float(torch.tensor(metrics.column_errors(X, m.rows(r))).median()) for m, r in zip(lucky, draws, strict=True)
         )
-    return Score(**score)  # type: ignore[arg-type]
+    return Score(**score)
 
 
 def _feature_blocks(release: Release, device: str) -> metrics.Blocks:

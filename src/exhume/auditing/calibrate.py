@@ -1,0 +1,111 @@
+"""How often the same claim would be false: against samples that were not trained on, and against weights that hold none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from scipy.stats import binomtest
+
+from exhume.attacks import Attack, Progress, Resources
+from exhume.auditing.subject import Subject
+from exhume.data import Dataset
+from exhume.linalg import streams
+from exhume.release import FeatureSpec, Release
+from exhume.result import Certificate, Reconstruction, Status
+
+_REFERENCES = 500
+# The attack on shuffled weights gets this share of the work that the real one took.
+_NULL_SHARE = 0.25
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """False positives: references that would have been called rebuilt, and what an attack on shuffled weights claimed."""
+
+    reference: str  # what the references are
+    references: int
+    false_positives: int
+    upper: float  # 95% upper bound of the false-positive rate
+    null_rows: int | None  # rows that the attack on shuffled weights gave; None where it was not run
+    null_matches: int | None  # of the training samples, how many they would have claimed
+    null_certified: bool
+
+    @property
+    def rate(self) -> float:
+        """Share of references that would have been called rebuilt."""
+        return self.false_positives / max(1, self.references)
+
+
+class _EnoughError(Exception):
+    """The attack on shuffled weights has had its share of work."""
+
+
+def near(rows: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
+    """Relative distance of every sample to the nearest rebuilt row, (n,)."""
+    if not len(rows):
+        return torch.full((len(samples),), float("inf"), dtype=torch.float64)
+    distance = torch.cdist(samples.double(), rows.double(), compute_mode="donot_use_mm_for_euclid_dist").min(dim=1).values
+    return distance / samples.double().norm(dim=1).clamp(min=1e-300)
+
+
+def calibrate(
+    subject: Subject,
+    guess: Reconstruction,
+    attack: Attack,
+    *,
+    held_out: Dataset | None,
+    within: float,
+    seed: int,
+    resources: Resources,
+    as_seen: Callable[[torch.Tensor], torch.Tensor],  # rows and samples as they are compared
+) -> Calibration:
+    """The false-positive rate of "rebuilt within `within`" on references, and a run on weights shuffled over the features."""
+    if held_out is not None:
+        samples, reference = held_out.rows, "held-out samples"
+    else:
+        samples, reference = _shuffled_columns(subject.truth, seed), "training samples with their columns shuffled"
+    false = int((near(guess.rows, as_seen(samples)) < within).sum())
+    upper = float(binomtest(false, len(samples)).proportion_ci(method="wilson").high)
+    null = _null(subject, attack, passes=max(1, int(_NULL_SHARE * guess.passes)), seed=seed, resources=resources)
+    matches = int((near(as_seen(null.rows), as_seen(subject.truth.rows)) < within).sum())
+    return Calibration(reference, len(samples), false, upper, len(null.rows), matches, null.certified)
+
+
+def _shuffled_columns(truth: Dataset, seed: int) -> torch.Tensor:
+    """Rows that keep every column's values and no sample: each column is drawn anew from the training set."""
+    generator = streams.generator(seed, "references", 0)
+    index = torch.randint(truth.n, (_REFERENCES, truth.d), generator=generator)
+    return truth.rows.gather(0, index)
+
+
+def _null(subject: Subject, attack: Attack, *, passes: int, seed: int, resources: Resources) -> Reconstruction:
+    """The attack on weights whose features were shuffled: same size, same values, no sample in them."""
+    last = torch.empty(0, subject.release.d, dtype=torch.float64)
+
+    def watch(now: Progress) -> None:
+        nonlocal last
+        if now.passes > passes:
+            raise _EnoughError
+        last = now.X.detach().cpu().clone()
+
+    shuffled = _shuffled(subject.release, seed)
+    try:
+        guess = attack.run(shuffled, seed=seed, watch=watch, resources=replace(resources, checkpoint=None))
+    except _EnoughError:
+        rows = last if last.shape[1] == subject.release.d else torch.empty(0, subject.release.d)  # rows in a subspace stay there
+        proof = Certificate(0, 0, 1.0, 0.0)
+        guess = Reconstruction(rows, Status.STALLED, "stopped", proof, attack.name, passes, 0.0)
+    return subject.inputs_from(guess)
+
+
+def _shuffled(release: Release, seed: int) -> Release:
+    order = torch.randperm(release.p, generator=streams.generator(seed, "null", 0))
+    if isinstance(release.features, FeatureSpec):
+        return replace(release, weights=release.weights[:, order].contiguous())
+    head = f"{release.features.head}.weight"
+    trained, initial = (
+        {k: v[:, order].contiguous() if k == head else v for k, v in side.items()} for side in (release.trained, release.initial)
+    )
+    return replace(release, weights=release.weights[:, order].contiguous(), trained=trained, initial=initial)

@@ -1,0 +1,170 @@
+"""Before any attack, in seconds: where a model stands against p = dn, whether it interpolates, how far its features moved."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import torch
+
+from exhume.attacks.network import row_space
+from exhume.auditing.subject import Subject
+from exhume.auditing.torch_model import FITTED
+from exhume.data import Dataset
+from exhume.features import ModuleFeatures, RandomFeatures, activation, read_activation
+from exhume.features.networks import architecture, build_network, homogeneous
+from exhume.lab.law import expect
+from exhume.release import FeatureSpec, NetworkSpec
+
+# The effective dimension counts the principal directions that carry this share of the inputs' energy.
+_ENERGY = 0.99
+_NETWORK_PASSES = 3000
+# Features that moved by more than this share are no longer those at either end of training.
+_FAR = 0.3
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """The law applied to one model and its data."""
+
+    p: int  # parameters of the last layer, all outputs together
+    d: int
+    n: int
+    ratio: float  # p / (d n)
+    effective_dimension: int  # r of the data
+    ratio_effective: float  # p / (r n)
+    first_layer_rank: int | None  # dimensions that the first layer's change spans
+    train_error: float  # share of labels missed (classes), or root mean square error relative to the labels' spread
+    interpolates: bool
+    conditioning: float  # largest over smallest eigenvalue of the training features' Gram matrix
+    drift: float | None  # relative change of the training features while training
+    sign: str
+    scale: str
+    equations_per_unknown: float
+    determined: bool
+    outcome: str
+    sentence: str
+    measured_rate: float | None
+    seconds: float  # a typical attack on this machine
+    memory_gb: float
+    warnings: tuple[str, ...]
+
+
+def preflight(subject: Subject) -> Preflight:
+    """Counting, the data's spectrum, the fit, the features' conditioning and drift, and what was measured at this ratio."""
+    release, truth = subject.release, subject.truth
+    spec, k = release.features, release.k
+    Phi, seconds_per_pass = _features(subject)
+    rank = int(torch.linalg.matrix_rank((release.weights @ release.weights.T).double()))
+    p = release.p * k
+    law = expect(release.p * rank, release.d, truth.n, spec.activation)
+    values = torch.linalg.eigvalsh((Phi @ Phi.T).double())
+    energy = torch.linalg.svdvals(truth.rows).square()
+    r = int((energy.cumsum(0) < _ENERGY * energy.sum()).sum()) + 1
+    error, fits = training_error(subject, truth)
+    drift = _drift(subject)
+    sign, scale = _identifiable(subject)
+    warnings = []
+    if not fits:
+        warnings.append(
+            f"the model misses labels of the data given (error {error:.2g}): it does not interpolate them, or they are not its data"
+        )
+    if drift is not None and drift > _FAR:
+        warnings.append(f"features moved by {drift:.0%} while training: what is rebuilt will be less exact")
+    if isinstance(spec, NetworkSpec) and not release.initial:
+        warnings.append("weights before training are not known: the last layer's start acts as noise")
+    module = isinstance(spec, NetworkSpec) and not architecture(spec.architecture).one_hidden_layer
+    return Preflight(
+        p=p,
+        d=truth.d,
+        n=truth.n,
+        ratio=p / (truth.d * truth.n),
+        effective_dimension=r,
+        ratio_effective=p / (r * truth.n),
+        first_layer_rank=_first_layer_rank(subject),
+        train_error=error,
+        interpolates=fits,
+        conditioning=float(values[-1] / values[0].clamp(min=values[-1] * 1e-18)),
+        drift=drift,
+        sign=sign,
+        scale=scale,
+        equations_per_unknown=law.equations / law.unknowns,
+        determined=law.determined,
+        outcome=law.outcome,
+        sentence=law.sentence,
+        measured_rate=law.measured_rate,
+        seconds=_NETWORK_PASSES * seconds_per_pass if module else law.seconds,
+        memory_gb=4 * 8 * Phi.numel() / 1e9 + 8 * release.p * release.d / 1e9,
+        warnings=tuple(warnings),
+    )
+
+
+def training_error(subject: Subject, data: Dataset) -> tuple[float, bool]:
+    """(share of wrong classes or relative RMS error, whether that is a fit)."""
+    answers = subject.outputs(data.rows)
+    if subject.classes and answers.shape[1] > 1:
+        picked = torch.tensor(subject.classes, dtype=torch.float64)[answers.argmax(dim=1)]
+        wrong = float((picked != data.labels).double().mean())
+        return wrong, wrong == 0
+    labels = data.labels
+    if len(torch.unique(labels)) == 2:
+        low, high = torch.unique(labels).tolist()
+        # Two classes behind one output: zero parts them for margins, their middle for regression on the labels themselves.
+        parts = [0.0, (low + high) / 2]
+        wrong = min(float(((answers[:, 0] > t) != (labels == high)).double().mean()) for t in parts)
+        return wrong, wrong == 0
+    error = float((answers[:, 0] - labels).square().mean().sqrt() / labels.std().clamp(min=1e-300))
+    return error, error < FITTED
+
+
+def _features(subject: Subject) -> tuple[torch.Tensor, float]:
+    """Features of the training rows (n, p) at the trained weights, and the seconds that a pass over them takes."""
+    release, rows = subject.release, subject.rows_for(subject.truth.rows)
+    start = time.perf_counter()
+    if isinstance(release.features, FeatureSpec):
+        drawn = RandomFeatures(release.features, dtype=torch.float64)
+        Phi = torch.cat([drawn.activation.value(block.preactivation(rows)) for block in drawn.blocks()]).T
+    else:
+        Phi = ModuleFeatures.of_release(release, dtype=torch.float64).value(rows)
+    return Phi, time.perf_counter() - start
+
+
+def _drift(subject: Subject) -> float | None:
+    """||Phi_T - Phi_0|| / ||Phi_0|| on the training rows, where the start is known."""
+    release = subject.release
+    spec = release.features
+    if isinstance(spec, FeatureSpec) or set(release.initial) != set(release.trained):
+        return 0.0 if isinstance(spec, FeatureSpec) else None
+    rows = subject.rows_for(subject.truth.rows)
+    before, after = (
+        ModuleFeatures(build_network(spec, side), spec.input_shape, dtype=torch.float64).value(rows)
+        for side in (release.initial, release.trained)
+    )
+    return float((after - before).norm() / before.norm())
+
+
+def _first_layer_rank(subject: Subject) -> int | None:
+    release, spec = subject.release, subject.release.features
+    if isinstance(spec, FeatureSpec):
+        return None
+    first = f"{spec.first}.weight"
+    if first not in release.initial or torch.equal(release.initial[first], release.trained[first]):
+        return None
+    return int(row_space((release.trained[first] - release.initial[first]).flatten(1)).shape[1])
+
+
+def _identifiable(subject: Subject) -> tuple[str, str]:
+    """Whether sign and length of a row leave a trace, in words."""
+    spec, facts = subject.release.features, subject.release.facts
+    if isinstance(spec, NetworkSpec) and not architecture(spec.architecture).one_hidden_layer:
+        scale = "lost: the network is homogeneous" if homogeneous(spec) else "in the features"
+        return "in the features", scale if not (facts.one_hot or facts.label_size) else "from fitted labels"
+    reading = read_activation(activation(spec.activation))
+    sign = reading.sign_reason if reading.sign_identifiable else f"hidden: {reading.sign_reason}"
+    if subject.constant:
+        return sign, "read off the biases"
+    if reading.scale_identifiable:
+        return sign, reading.scale_reason
+    if facts.one_hot or facts.label_size:
+        return sign, "from labels that are fitted and of known size"
+    return sign, "from the range of pixels" if facts.input_range else f"lost: {reading.scale_reason}"

@@ -1,0 +1,171 @@
+"""scikit-learn models -> Subject: a random-feature step and a linear model, or a multi-layer perceptron, scalers before them."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn import linear_model
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.neural_network import MLPClassifier, MLPRegressor
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
+from torch import nn
+
+from exhume.auditing.subject import Knowledge, Subject
+from exhume.auditing.torch_model import torch_subject
+from exhume.auditing.transformer import RandomFeatureMap
+from exhume.data import Dataset
+from exhume.data.fed import fed_rows
+from exhume.errors import ExhumeError
+from exhume.features import RandomFeatures
+from exhume.files import require_file
+from exhume.release import Facts, FeatureSpec, NetworkSpec, Release
+
+# Linear models whose weights are a combination of the training features.
+LINEAR = (
+    linear_model.Ridge,
+    linear_model.RidgeCV,
+    linear_model.LinearRegression,
+    linear_model.LogisticRegression,
+    linear_model.LogisticRegressionCV,
+    linear_model.RidgeClassifier,
+    linear_model.RidgeClassifierCV,
+)
+_MARGINS = (linear_model.LogisticRegression, linear_model.LogisticRegressionCV)
+_UNITS = {"relu": nn.ReLU, "tanh": nn.Tanh, "logistic": nn.Sigmoid, "identity": nn.Identity}
+_TRUSTED = ["exhume.auditing.transformer.RandomFeatureMap"]
+
+
+def load_skops(path: Path) -> Any:
+    """A pipeline from a .skops file; types that skops does not vouch for are refused."""
+    require_file(path, "model file")
+    try:
+        from skops import io
+    except ImportError:
+        raise ExhumeError("reading .skops files needs skops. Run pip install 'exhume[sklearn]'.") from None
+    try:
+        strange = [kind for kind in io.get_untrusted_types(file=path) if kind not in _TRUSTED]
+        if strange:
+            raise ExhumeError(f"model file {path} was refused: it needs {', '.join(strange[:3])}, which could run code.")
+        return io.load(path, trusted=_TRUSTED)
+    except ExhumeError:
+        raise
+    except Exception as error:  # a hostile file can fail anywhere in the reader
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise ExhumeError(f"model file {path} is not a skops file ({reason}). Write it with skops.io.dump.") from None
+
+
+def sklearn_subject(
+    model: Any,
+    X: np.ndarray,
+    y: np.ndarray,
+    *,
+    columns: tuple[str, ...] = (),
+    knowledge: Knowledge = Knowledge(),
+    name: str = "pipeline",
+) -> Subject:
+    """A fitted pipeline and the raw rows it was fitted on."""
+    steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
+    steps = [step for step in steps if step not in (None, "passthrough")]
+    last = steps[-1]
+    perceptron = isinstance(last, MLPClassifier | MLPRegressor)
+    before = steps[:-1] if perceptron else steps[:-2]
+    _check_fitted(last)
+    mapped = _before(before, np.asarray(X, dtype=np.float64), columns)
+    truth = (
+        fed_rows(name, np.asarray(X, dtype=np.float64), y, mean=mapped[0], spread=mapped[1], columns=columns) if mapped else None
+    )
+    if truth is None:
+        rows = _apply(before, np.asarray(X, dtype=np.float64))
+        truth = fed_rows(name, rows, y, columns=tuple(f"component {i}" for i in range(rows.shape[1])))
+    classes = tuple(float(c) for c in getattr(last, "classes_", ()) if np.isreal(c))
+    if perceptron:
+        return _perceptron(last, truth, knowledge, name)
+    if len(steps) < 2 or not isinstance(last, LINEAR) or not isinstance(steps[-2], RBFSampler | RandomFeatureMap):
+        kinds = [type(step).__name__ for step in steps]
+        raise ExhumeError(
+            f"expected a pipeline that ends in RBFSampler or RandomFeatureMap and a linear model "
+            f"({', '.join(kind.__name__ for kind in LINEAR[::2])}), or in an MLP, got {' -> '.join(kinds)}."
+        )
+    release, stretch, outputs = _features(steps[-2], last, truth, knowledge)
+    about = f"{release.p} features of a {type(steps[-2]).__name__} under a {type(last).__name__}"
+    return Subject(name, about, release, truth, outputs, classes, stretch)
+
+
+def _check_fitted(last: Any) -> None:
+    if not hasattr(last, "coef_") and not hasattr(last, "coefs_"):
+        raise ExhumeError(f"the {type(last).__name__} is not fitted. Call fit first, or give the fitted pipeline.")
+
+
+def _apply(steps: list[Any], X: np.ndarray) -> np.ndarray:
+    for step in steps:
+        X = step.transform(X)
+    if not isinstance(X, np.ndarray):
+        raise ExhumeError("the steps before the features give no dense array. Make them give one (sparse_output=False).")
+    return X
+
+
+def _before(steps: list[Any], X: np.ndarray, columns: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray] | None:
+    """(mean, spread) with transform(X) = (X - mean) / spread, where the steps amount to that; else None."""
+    rows = _apply(steps, X)
+    if rows.shape != X.shape:
+        return None
+    if not steps:
+        return np.zeros(X.shape[1]), np.ones(X.shape[1])
+    if any(isinstance(step, FunctionTransformer) for step in steps):
+        return None
+    offset, unit = _apply(steps, np.zeros((1, X.shape[1])))[0], _apply(steps, np.ones((1, X.shape[1])))[0]
+    slope = unit - offset
+    if not (slope > 0).all() or not np.allclose(X * slope + offset, rows, rtol=1e-7, atol=1e-9):
+        return None
+    return -offset / slope, 1 / slope
+
+
+def _features(step: Any, last: Any, truth: Dataset, knowledge: Knowledge) -> tuple[Release, float, Any]:
+    """Random features and the linear model on top: the weights lie in the span of the training features."""
+    theta = torch.as_tensor(np.atleast_2d(np.asarray(last.coef_, dtype=np.float64)))  # (k, p)
+    offset = torch.as_tensor(np.atleast_1d(np.asarray(last.intercept_, dtype=np.float64)))
+    d, p = truth.d, theta.shape[1]
+    if isinstance(step, RandomFeatureMap):
+        spec: FeatureSpec | NetworkSpec = RandomFeatures.describe(d, p, step.activation, step.seed)
+        stretch, trained, known = 1.0, {}, {}
+        transform = step.transform
+    else:
+        V = torch.as_tensor(np.ascontiguousarray(step.random_weights_.T))  # (p, d), entries of variance 2 gamma
+        stretch = float(V.square().mean().sqrt()) * math.sqrt(d)
+        spec = NetworkSpec("two-layer", (d,), len(theta), p, p, "cosine", biased=True)
+        layer = {"first.weight": V / stretch, "first.bias": torch.as_tensor(step.random_offset_)}
+        theta = theta / math.sqrt(p)  # scikit-learn's features are sqrt(2 / p) cos, ours sqrt(2) cos
+        trained, known = layer | {"head.weight": theta}, layer | {"head.weight": torch.zeros_like(theta)}
+        transform = step.transform
+    coefficients = torch.as_tensor(np.atleast_2d(np.asarray(last.coef_, dtype=np.float64)))
+
+    def outputs(inputs: torch.Tensor) -> torch.Tensor:
+        return torch.as_tensor(transform(inputs.double().numpy())) @ coefficients.T + offset
+
+    return Release(theta, spec, _facts(last, truth, offset, knowledge), trained, known), stretch, outputs
+
+
+def _facts(last: Any, truth: Dataset, offset: torch.Tensor, knowledge: Knowledge) -> Facts:
+    """A released pipeline names its penalty and its intercept; with labels of one size they tell lengths."""
+    size = 1.0 if hasattr(last, "classes_") else truth.label_size
+    if not knowledge.labels or isinstance(last, _MARGINS) or len(offset) > 1:
+        size = None
+    penalty = float(getattr(last, "alpha_", getattr(last, "alpha", 0.0)))
+    return Facts(n=truth.n if knowledge.n else None, label_size=size, penalty=penalty, offset=float(offset[0]))
+
+
+def _perceptron(last: Any, truth: Dataset, knowledge: Knowledge, name: str) -> Subject:
+    """An MLP as a torch module; scikit-learn keeps no weights from before training."""
+    if last.activation == "identity":
+        raise ExhumeError("an MLP with identity activation is a linear model: it has no features to rebuild samples from.")
+    layers: list[nn.Module] = []
+    for W, b in zip(last.coefs_, last.intercepts_, strict=True):
+        linear = nn.Linear(W.shape[0], W.shape[1], dtype=torch.float64)
+        linear.weight.data, linear.bias.data = torch.as_tensor(W.T.copy()), torch.as_tensor(b.copy())
+        layers += [linear, _UNITS[last.activation]()]
+    return torch_subject(nn.Sequential(*layers[:-1]), truth, knowledge=knowledge, name=name)

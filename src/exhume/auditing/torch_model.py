@@ -1,0 +1,251 @@
+"""Any nn.Module that ends in a linear layer -> Subject: two-layer networks are recognised, others are taken whole."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from exhume.auditing.subject import Knowledge, Outputs, Subject
+from exhume.data import Dataset
+from exhume.errors import ExhumeError
+from exhume.features import ACTIVATIONS, Activation
+from exhume.features.module import find_last_linear
+from exhume.features.networks import bring_module
+from exhume.release import Facts, NetworkSpec, Release
+
+# Up to this many entries of the first layer float64 costs little.
+_FLOAT64_LIMIT = 40_000_000
+# Outputs this near to their targets count as fitted.
+FITTED = 0.02
+_PROBES = 8
+
+
+class _Logits(nn.Module):
+    """A module whose answer is a record with `logits` (as in transformers), as one that answers with the tensor."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        answer = self.inner(x)
+        return answer if isinstance(answer, torch.Tensor) else answer.logits
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """A hidden layer act(W x + b) that feeds the last one."""
+
+    name: str
+    activation: Activation
+    biased: bool
+
+
+def torch_subject(
+    module: nn.Module,
+    truth: Dataset,
+    *,
+    trained: Mapping[str, torch.Tensor] | None = None,
+    init: Mapping[str, torch.Tensor] | None = None,
+    knowledge: Knowledge = Knowledge(),
+    head: str | None = None,
+    name: str = "model",
+) -> Subject:
+    """The module with its weights after training (its own where none are given) and, where known, before."""
+    answers = copy.deepcopy(module).eval()
+    _load(answers, trained, "trained")
+    shape = _input_shape(answers, truth)
+    if not isinstance(_answer(answers, truth, shape), torch.Tensor):
+        answers = _Logits(answers).eval()
+    example = torch.randn(_PROBES, *shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    example = example * truth.rows.abs().mean()
+    double = copy.deepcopy(answers).double().requires_grad_(requires_grad=False)
+    last = head or find_last_linear(double, example)
+    if head is not None and not isinstance(dict(double.named_modules()).get(head), nn.Linear):
+        raise ExhumeError(f"--head {head!r} is not a linear layer of the model. Name one, or leave it out to have it found.")
+    start = _start(answers, init, knowledge)
+    after = {k: v.detach().clone() for k, v in answers.state_dict().items() if v.is_floating_point()}
+    layer = _hidden_layer(double, last, example)
+    outputs = _outputs(double, shape)
+    if layer is not None and (layer.activation.homogeneous or not layer.biased):
+        return _two_layer(name, layer, last, after, start, truth, outputs, knowledge)
+    return _whole(name, answers, last, example, after, start, truth, outputs, knowledge)
+
+
+def _load(module: nn.Module, weights: Mapping[str, torch.Tensor] | None, which: str) -> None:
+    if weights is None:
+        return
+    try:
+        module.load_state_dict(dict(weights))
+    except RuntimeError as error:
+        lines = [line.strip() for line in str(error).splitlines()]
+        raise ExhumeError(f"the {which} weights do not fit the model: {lines[1] if len(lines) > 1 else lines[0]}") from None
+
+
+def _input_shape(module: nn.Module, truth: Dataset) -> tuple[int, ...]:
+    """The shape in which the module takes an input: that of the data, or flat."""
+    reasons = []
+    for shape in dict.fromkeys([truth.shape, (truth.d,)]):
+        try:
+            _answer(module, truth, shape)
+        except (RuntimeError, ValueError, IndexError, TypeError) as error:
+            reasons.append(str(error).splitlines()[0])
+        else:
+            return tuple(shape)
+    raise ExhumeError(f"the model does not take inputs of shape {truth.shape}: {reasons[0]}. Check --data and --model.")
+
+
+def _answer(module: nn.Module, truth: Dataset, shape: tuple[int, ...]) -> object:
+    dtype = next((p.dtype for p in module.parameters()), torch.float32)
+    with torch.no_grad():
+        return module(truth.rows[:2].reshape(-1, *shape).to(dtype))
+
+
+def _outputs(module: nn.Module, shape: tuple[int, ...]) -> Outputs:
+    def outputs(inputs: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            return module(inputs.double().reshape(len(inputs), *shape))
+
+    return outputs
+
+
+def _start(module: nn.Module, init: Mapping[str, torch.Tensor] | None, knowledge: Knowledge) -> dict[str, torch.Tensor]:
+    """Floating-point weights before training that the attacker knows, under the module's names."""
+    if init is None or knowledge.init == "none":
+        return {}
+    before = copy.deepcopy(module)
+    inner = before.inner if isinstance(before, _Logits) else before
+    _load(inner, init, "initial")
+    return {k: v.detach().clone() for k, v in before.state_dict().items() if v.is_floating_point()}
+
+
+def _hidden_layer(module: nn.Module, last: str, example: torch.Tensor) -> _Layer | None:
+    """The layer act(W x + b) that feeds the last one, if that is all there is; found by running the module."""
+    seen: list[tuple[str, torch.Tensor, torch.Tensor]] = []
+    handles = [
+        part.register_forward_hook(lambda _, inputs, output, name=name: seen.append((name, inputs[0], output)))
+        for name, part in module.named_modules()
+        if isinstance(part, nn.Linear)
+    ]
+    with torch.no_grad():
+        module(example)
+    for handle in handles:
+        handle.remove()
+    if len(seen) != 2 or seen[1][0] != last or not torch.equal(seen[0][1].flatten(1), example.flatten(1)):
+        return None
+    name, _, before = seen[0]
+    layer = module.get_submodule(name)
+    for act in ACTIVATIONS.values():
+        if (
+            not act.phase
+            and before.shape == seen[1][1].shape
+            and torch.allclose(act.value(before), seen[1][1], rtol=1e-9, atol=1e-12)
+        ):
+            return _Layer(name, act, layer.bias is not None)
+    return None
+
+
+def _two_layer(
+    name: str,
+    layer: _Layer,
+    last: str,
+    after: dict[str, torch.Tensor],
+    start: dict[str, torch.Tensor],
+    truth: Dataset,
+    outputs: Outputs,
+    knowledge: Knowledge,
+) -> Subject:
+    """theta2 act(theta1 x), a bias folded in as the weight of a constant input: then it tells each row's length."""
+
+    def first(weights: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        W = weights[f"{layer.name}.weight"].double()
+        return torch.cat([W, weights[f"{layer.name}.bias"].double()[:, None]], dim=1) if layer.biased else W
+
+    V = first(start or after)
+    p, d = V.shape
+    stretch = float(V.square().mean().sqrt()) * math.sqrt(d)  # attacks expect entries of variance 1 / d
+    trained = {"first.weight": first(after) / stretch, "head.weight": after[f"{last}.weight"].double()}
+    known = {}
+    if start:
+        known = {"first.weight": first(start) / stretch, "head.weight": start[f"{last}.weight"].double()}
+    fixed = bool(start) and torch.equal(known["first.weight"], trained["first.weight"])
+    native = after[f"{last}.weight"].dtype
+    dtype = torch.float64 if native == torch.float64 or (not fixed and p * d <= _FLOAT64_LIMIT) else torch.float32
+    if knowledge.init == "last":
+        known = {"head.weight": known["head.weight"]} if known else {}
+    trained, known = ({k: v.to(dtype) for k, v in side.items()} for side in (trained, known))
+    spec = NetworkSpec("two-layer", (d,), len(trained["head.weight"]), p, p, layer.activation.name)
+    facts = facts_of(truth, outputs, knowledge, stretch=None if layer.biased else stretch)
+    about = f"a layer of {p} {layer.activation.name} units{' with biases' if layer.biased else ''} under a linear one"
+    change = trained["head.weight"] - known.get("head.weight", torch.zeros((), dtype=dtype))
+    release = Release(change, spec, facts, trained, known)
+    return Subject(name, about, release, truth, outputs, _classes(truth, release.k), stretch, layer.biased)
+
+
+def _whole(
+    name: str,
+    module: nn.Module,
+    last: str,
+    example: torch.Tensor,
+    after: dict[str, torch.Tensor],
+    start: dict[str, torch.Tensor],
+    truth: Dataset,
+    outputs: Outputs,
+    knowledge: Knowledge,
+) -> Subject:
+    """Any other module as it is, through its penultimate features."""
+    head = f"{last}.weight"
+    k, h = after[head].shape
+    with torch.no_grad():
+        grows = torch.allclose(outputs(2 * example.flatten(1)), 2 * outputs(example.flatten(1)), rtol=1e-9, atol=1e-12)
+    brought = f"{name} (brought)"
+    bring_module(brought, module, homogeneous=grows)
+    first = next((n for n, m in module.named_modules() if isinstance(m, nn.Linear | nn.Conv2d) and n != last and _plain(m)), None)
+    dtype = torch.float64 if sum(v.numel() for v in after.values()) <= _FLOAT64_LIMIT else torch.float32
+    trained, known = ({n: v.to(dtype) for n, v in side.items()} for side in (after, start))
+    if knowledge.init == "last":
+        known = {head: known[head]} if known else {}
+    spec = NetworkSpec(brought, tuple(example.shape[1:]), k, h, h, head=last, first=first)
+    facts = facts_of(truth, outputs, knowledge, stretch=1.0 if grows else None)
+    change = trained[head] - known.get(head, torch.zeros((), dtype=dtype))
+    about = f"a {type(module).__name__} with {sum(v.numel() for v in after.values())} parameters, {h} features under its last layer"
+    return Subject(name, about, Release(change, spec, facts, trained, known), truth, outputs, _classes(truth, k))
+
+
+def _plain(module: nn.Module) -> bool:
+    """Whether the layer sees whole inputs or patches of them, as the subspace attack has to assume."""
+    return not isinstance(module, nn.Conv2d) or (
+        module.groups == 1 and set(module.dilation) == {1} and not isinstance(module.padding, str)
+    )
+
+
+def _classes(truth: Dataset, k: int) -> tuple[float, ...]:
+    values = torch.unique(truth.labels).tolist()
+    return tuple(values) if k > 1 and len(values) <= k else ()
+
+
+def facts_of(truth: Dataset, outputs: Outputs, knowledge: Knowledge, *, stretch: float | None) -> Facts:
+    """Facts of the threat model; sizes of targets count where they are fitted, `stretch` None where lengths come from elsewhere."""
+    answers = outputs(truth.rows)
+    one_hot, size = False, None
+    if knowledge.labels and stretch is not None:
+        if answers.shape[1] > 1:
+            top = answers.max(dim=1).values
+            rest = answers.sum(dim=1) - top
+            one_hot = bool(((top - 1).abs() < FITTED).all() and (rest.abs() < FITTED * answers.shape[1]).all())
+        elif truth.label_size is not None:
+            fitted = bool(((answers[:, 0].abs() - truth.label_size).abs() < FITTED * truth.label_size).all())
+            size = truth.label_size if fitted else None
+    span = truth.input_range if knowledge.statistics else None
+    return Facts(
+        n=truth.n if knowledge.n else None,
+        input_range=None if span is None or stretch is None else (span[0] * stretch, span[1] * stretch),
+        label_size=size,
+        one_hot=one_hot,
+        ridge=None,
+    )

@@ -1,0 +1,43 @@
+"""The paper's random features as a scikit-learn transformer: phi(x) = act(V x), V ~ N(0, 1/d) drawn from a seed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from exhume.errors import ExhumeError
+from exhume.features import RandomFeatures
+
+_KEEP_BYTES = 1 << 30
+
+
+class RandomFeatureMap(TransformerMixin, BaseEstimator):
+    """Random features of a pipeline, as in `make_pipeline(StandardScaler(), RandomFeatureMap(2000), Ridge())`."""
+
+    def __init__(self, n_components: int = 100, activation: str = "relu", seed: int = 0) -> None:
+        self.n_components = n_components
+        self.activation = activation
+        self.seed = seed
+
+    def fit(self, X: np.ndarray, y: Any = None) -> RandomFeatureMap:
+        """Remember the number of columns; V is a function of the seed."""
+        validate_data(self, X)
+        if self.n_components < 1:
+            raise ExhumeError(f"n_components must be at least 1, got {self.n_components}.")
+        self._map()
+        return self
+
+    def transform(self, X: np.ndarray) -> np.ndarray:
+        """phi of every row, (n, p)."""
+        check_is_fitted(self, "n_features_in_")
+        rows = torch.as_tensor(validate_data(self, X, reset=False, dtype=np.float64))
+        features = self._map()
+        return torch.cat([features.activation.value(block.preactivation(rows)) for block in features.blocks()]).T.numpy()
+
+    def _map(self) -> RandomFeatures:
+        spec = RandomFeatures.describe(self.n_features_in_, self.n_components, self.activation, self.seed)
+        return RandomFeatures(spec, dtype=torch.float64, keep_bytes=_KEEP_BYTES)

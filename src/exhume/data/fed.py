@@ -1,0 +1,66 @@
+"""Rows exactly as a user's model was fed with them: nothing is standardised but by the mean and spread that the user names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from exhume.data.dataset import Dataset
+from exhume.data.folder import read_folder
+from exhume.data.own import read_rows
+from exhume.errors import ExhumeError
+
+
+def fed_file(
+    path: Path,
+    *,
+    mean: Sequence[float] = (0.0,),
+    spread: Sequence[float] = (1.0,),
+    n: int | None = None,
+    columns: tuple[str, ...] = (),
+) -> Dataset:
+    """The model's inputs (X - mean) / spread from an npz with X and y, a CSV with the label last, or a folder of images."""
+    if path.is_dir():
+        X, y = read_folder(path, n)
+    else:
+        X, y, columns = read_rows(path, n)
+    return fed_rows(path.stem, X, y, mean=mean, spread=spread, columns=columns)
+
+
+def fed_rows(
+    name: str,
+    X: np.ndarray,
+    y: np.ndarray,
+    *,
+    mean: Sequence[float] | np.ndarray = (0.0,),
+    spread: Sequence[float] | np.ndarray = (1.0,),
+    columns: tuple[str, ...] = (),
+) -> Dataset:
+    """A dataset whose rows are (X - mean) / spread, one value for all, per channel, or per column."""
+    image = X.ndim == 4
+    raw = torch.as_tensor(np.asarray(X, dtype=np.float64))
+    centre, width = (_per_entry(what, np.asarray(v, dtype=np.float64), X) for what, v in (("mean", mean), ("std", spread)))
+    if not bool((width > 0).all()):
+        raise ExhumeError("--std must be positive everywhere.")
+    white = (255.0 if X.max() > 1 else 1.0) if image else 1.0
+    rows = ((raw.flatten(1) - centre) / width).contiguous()
+    y = np.asarray(y, dtype=np.float64)
+    size = float(np.abs(y[0])) if len(y) and np.ptp(np.abs(y)) == 0 and y[0] != 0 else None
+    kind = "image" if image else "table"
+    names = columns if columns or image else tuple(f"x{i}" for i in range(rows.shape[1]))
+    return Dataset(name, rows, torch.as_tensor(y), kind, centre, width, tuple(X.shape[1:]), names, white, label_size=size)
+
+
+def _per_entry(what: str, values: np.ndarray, X: np.ndarray) -> torch.Tensor:
+    """One value per input entry, (d,)."""
+    d, channels = int(np.prod(X.shape[1:])), X.shape[1]
+    if len(values) == d:
+        full = values
+    elif len(values) in (1, channels):
+        full = np.repeat(np.broadcast_to(values, (channels,)), d // channels)
+    else:
+        raise ExhumeError(f"--{what} needs 1, {channels} or {d} values for inputs of shape {X.shape[1:]}, got {len(values)}.")
+    return torch.as_tensor(np.ascontiguousarray(full))
