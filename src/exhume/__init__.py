@@ -20,6 +20,9 @@ _PUBLIC = {
     "DataRequest": "exhume.data",
     "load": "exhume.data",
     "evaluate": "exhume.score",
+    "audit": "exhume.auditing",
+    "Knowledge": "exhume.auditing",
+    "RandomFeatureMap": "exhume.auditing",
     "Cell": "exhume.lab",
     "run_trial": "exhume.lab",
 }

@@ -55,6 +55,8 @@ def learned(release: Release) -> Learned:
     if release.facts.ridge == 0 or first not in release.initial:
         return plain
     end, start = (source[first].flatten(1) for source in (release.trained, release.initial))
+    if release.facts.ridge is None and row_space(end - start).shape[1] < min(end.shape):
+        return plain  # decay is not known of, and would have left no gap in the spectrum
     outside, kept = torch.eye(end.shape[1], dtype=end.dtype), 1.0
     for _ in range(_DECAY_ROUNDS):
         kept = float(((start @ outside) * (end @ outside)).sum() / (start @ outside).square().sum())

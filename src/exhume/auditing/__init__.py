@@ -1,9 +1,24 @@
 """Can these weights be released? A user's own model in, a verdict with its calibration out."""
 
+from exhume.auditing.api import audit
 from exhume.auditing.choose import Option, choose
+from exhume.auditing.inputs import Brought, subject_of
 from exhume.auditing.preflight import Preflight, preflight
 from exhume.auditing.run import Audit, run_audit
 from exhume.auditing.subject import Knowledge, Subject
 from exhume.auditing.transformer import RandomFeatureMap
 
-__all__ = ["Audit", "Knowledge", "Option", "Preflight", "RandomFeatureMap", "Subject", "choose", "preflight", "run_audit"]
+__all__ = [
+    "Audit",
+    "Brought",
+    "Knowledge",
+    "Option",
+    "Preflight",
+    "RandomFeatureMap",
+    "Subject",
+    "audit",
+    "choose",
+    "preflight",
+    "run_audit",
+    "subject_of",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from torch import nn
 
-from exhume.auditing.subject import Knowledge, Subject
+from exhume.auditing.subject import Encode, Knowledge, Subject
 from exhume.auditing.torch_model import torch_subject
 from exhume.auditing.transformer import RandomFeatureMap
 from exhume.data import Dataset
@@ -75,16 +76,11 @@ def sklearn_subject(
     perceptron = isinstance(last, MLPClassifier | MLPRegressor)
     before = steps[:-1] if perceptron else steps[:-2]
     _check_fitted(last)
-    mapped = _before(before, np.asarray(X, dtype=np.float64), columns)
-    truth = (
-        fed_rows(name, np.asarray(X, dtype=np.float64), y, mean=mapped[0], spread=mapped[1], columns=columns) if mapped else None
-    )
-    if truth is None:
-        rows = _apply(before, np.asarray(X, dtype=np.float64))
-        truth = fed_rows(name, rows, y, columns=tuple(f"component {i}" for i in range(rows.shape[1])))
+    encode = _encoder(before, np.asarray(X, dtype=np.float64), columns)
+    truth = encode(X, y)
     classes = tuple(float(c) for c in getattr(last, "classes_", ()) if np.isreal(c))
     if perceptron:
-        return _perceptron(last, truth, knowledge, name)
+        return replace(_perceptron(last, truth, knowledge, name), encode=encode)
     if len(steps) < 2 or not isinstance(last, LINEAR) or not isinstance(steps[-2], RBFSampler | RandomFeatureMap):
         kinds = [type(step).__name__ for step in steps]
         raise ExhumeError(
@@ -93,7 +89,7 @@ def sklearn_subject(
         )
     release, stretch, outputs = _features(steps[-2], last, truth, knowledge)
     about = f"{release.p} features of a {type(steps[-2]).__name__} under a {type(last).__name__}"
-    return Subject(name, about, release, truth, outputs, classes, stretch)
+    return Subject(name, about, release, truth, outputs, encode, classes, stretch)
 
 
 def _check_fitted(last: Any) -> None:
@@ -109,20 +105,17 @@ def _apply(steps: list[Any], X: np.ndarray) -> np.ndarray:
     return X
 
 
-def _before(steps: list[Any], X: np.ndarray, columns: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray] | None:
-    """(mean, spread) with transform(X) = (X - mean) / spread, where the steps amount to that; else None."""
-    rows = _apply(steps, X)
-    if rows.shape != X.shape:
-        return None
-    if not steps:
-        return np.zeros(X.shape[1]), np.ones(X.shape[1])
-    if any(isinstance(step, FunctionTransformer) for step in steps):
-        return None
-    offset, unit = _apply(steps, np.zeros((1, X.shape[1])))[0], _apply(steps, np.ones((1, X.shape[1])))[0]
-    slope = unit - offset
-    if not (slope > 0).all() or not np.allclose(X * slope + offset, rows, rtol=1e-7, atol=1e-9):
-        return None
-    return -offset / slope, 1 / slope
+def _encoder(steps: list[Any], X: np.ndarray, columns: tuple[str, ...]) -> Encode:
+    """Raw samples -> inputs of the features; shown in raw units where the steps before only shift and stretch columns."""
+    rows, d = _apply(steps, X), X.shape[1]
+    if rows.shape == X.shape and not any(isinstance(step, FunctionTransformer) for step in steps):
+        offset, unit = (_apply(steps, np.full((1, d), value))[0] for value in (0.0, 1.0))
+        slope = unit - offset
+        if (slope > 0).all() and np.allclose(X * slope + offset, rows, rtol=1e-7, atol=1e-9):
+            mean, spread = -offset / slope, 1 / slope
+            return lambda Z, y: fed_rows("rows", np.asarray(Z, dtype=np.float64), y, mean=mean, spread=spread, columns=columns)
+    names = tuple(f"component {i}" for i in range(rows.shape[1]))
+    return lambda Z, y: fed_rows("rows", _apply(steps, np.asarray(Z, dtype=np.float64)), y, columns=names)
 
 
 def _features(step: Any, last: Any, truth: Dataset, knowledge: Knowledge) -> tuple[Release, float, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 
 from exhume.data import Dataset
@@ -15,6 +16,7 @@ from exhume.result import Reconstruction
 _LEAST_CONSTANT = 1e-3
 
 Outputs = Callable[[torch.Tensor], torch.Tensor]
+Encode = Callable[[np.ndarray, np.ndarray], Dataset]
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class Subject:
     release: Release
     truth: Dataset  # the model's inputs and their labels
     outputs: Outputs  # the whole model: inputs (n, d) -> outputs (n, k)
+    encode: Encode  # raw samples and labels -> the model's inputs
     classes: tuple[float, ...] = ()  # labels in the order of the outputs, for classifiers
     stretch: float = 1.0
     constant: bool = False

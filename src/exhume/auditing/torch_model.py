@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from exhume.auditing.subject import Knowledge, Outputs, Subject
+from exhume.auditing.subject import Encode, Knowledge, Outputs, Subject
 from exhume.data import Dataset
+from exhume.data.fed import fed_rows
 from exhume.errors import ExhumeError
 from exhume.features import ACTIVATIONS, Activation
 from exhume.features.module import find_last_linear
@@ -184,7 +185,7 @@ def _two_layer(
     about = f"a layer of {p} {layer.activation.name} units{' with biases' if layer.biased else ''} under a linear one"
     change = trained["head.weight"] - known.get("head.weight", torch.zeros((), dtype=dtype))
     release = Release(change, spec, facts, trained, known)
-    return Subject(name, about, release, truth, outputs, _classes(truth, release.k), stretch, layer.biased)
+    return Subject(name, about, release, truth, outputs, _encode(truth), _classes(truth, release.k), stretch, layer.biased)
 
 
 def _whole(
@@ -214,7 +215,12 @@ def _whole(
     facts = facts_of(truth, outputs, knowledge, stretch=1.0 if grows else None)
     change = trained[head] - known.get(head, torch.zeros((), dtype=dtype))
     about = f"a {type(module).__name__} with {sum(v.numel() for v in after.values())} parameters, {h} features under its last layer"
-    return Subject(name, about, Release(change, spec, facts, trained, known), truth, outputs, _classes(truth, k))
+    return Subject(name, about, Release(change, spec, facts, trained, known), truth, outputs, _encode(truth), _classes(truth, k))
+
+
+def _encode(truth: Dataset) -> Encode:
+    """Other samples through the same mean and spread."""
+    return lambda X, y: fed_rows("held out", X, y, mean=truth.mean.numpy(), spread=truth.spread.numpy(), columns=truth.columns)
 
 
 def _plain(module: nn.Module) -> bool:

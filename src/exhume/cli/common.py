@@ -22,7 +22,22 @@ if TYPE_CHECKING:
     from exhume.attacks import Progress, Resources, Watch
 
 _LOG_EVERY = 10.0  # seconds
-_COMMANDS = ("demo", "trial", "train", "reconstruct", "score", "compare", "reproduce", "lab", "law", "activation", "data")
+_COMMANDS = (
+    "demo",
+    "audit",
+    "mitigate",
+    "watch",
+    "trial",
+    "train",
+    "reconstruct",
+    "score",
+    "compare",
+    "reproduce",
+    "lab",
+    "law",
+    "activation",
+    "data",
+)
 
 
 class Commands(click.Group):

@@ -177,6 +177,24 @@ def comparison(results: list[TrialResult], count: int = 10) -> str:
     return _uri(figure, "png")
 
 
+def exposure(errors: list[float], within: float, chance: float, *, directions: bool) -> str:
+    """Relative error of every sample, most exposed first, against the bound and chance."""
+    figure, axes = _axes(10.5, 2.6)
+    values = np.maximum(np.array(errors), 1e-16)
+    rebuilt = values < within
+    places = np.arange(1, len(values) + 1)
+    axes.semilogy(places[rebuilt], values[rebuilt], "o", ms=4, color=RED, label="rebuilt")
+    axes.semilogy(places[~rebuilt], values[~rebuilt], "o", ms=4, color=GREY, label="not rebuilt")
+    for level, text, colour in ((within, f"{within:.0%}", BLUE), (chance, "chance", GREY)):
+        axes.axhline(level, color=colour, ls="--", lw=1)
+        axes.text(1.005, level, text, color=colour, va="center", fontsize=9, transform=axes.get_yaxis_transform())
+    axes.set_ylim(min(values.min() / 5, within / 10), max(5.0, values.max() * 3))
+    axes.set_xlabel("training samples, most exposed first")
+    axes.set_ylabel("error of directions" if directions else "relative error")
+    axes.legend(frameon=False, fontsize=9, loc="lower right")
+    return _uri(figure)
+
+
 def filmstrip(truth: Dataset, frames: list[Snapshot], count: int = 8) -> str:
     """The rows emerging: for some samples the nearest candidate at several steps, sign and norm fitted for display."""
     count = min(count, truth.n)

@@ -38,7 +38,7 @@ class Story:
 
 def write_page(stories: list[Story], folder: Path) -> Path:
     """Write index.html into `folder`; it needs no network and no other file."""
-    return _write(folder, "page.html.j2", stories=[_context(story) for story in stories])
+    return render(folder, "page.html.j2", stories=[_context(story) for story in stories])
 
 
 def write_comparison(comparison: Comparison, folder: Path) -> Path:
@@ -48,7 +48,7 @@ def write_comparison(comparison: Comparison, folder: Path) -> Path:
     about = (
         f"{first.cell.victim} network" if first.cell.victim != "rf" else "Random features"
     ) + f", {truth.n} rows of {truth.name}, p / (d n) = {release.p * release.k / (release.d * truth.n):.3g}."
-    return _write(
+    return render(
         folder,
         "compare.html.j2",
         about=about[0].upper() + about[1:],
@@ -59,7 +59,8 @@ def write_comparison(comparison: Comparison, folder: Path) -> Path:
     )
 
 
-def _write(folder: Path, template: str, **context: Any) -> Path:
+def render(folder: Path, template: str, **context: Any) -> Path:
+    """Write a template as index.html; everything that is put in is escaped."""
     if folder.exists() and not folder.is_dir():
         raise ExhumeError(f"{folder} is a file. Give a folder for the page.")
     environment = jinja2.Environment(

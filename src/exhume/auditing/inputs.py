@@ -1,0 +1,141 @@
+"""What a user brings -> Subject: a module, a pipeline or files of them, with data as arrays or files."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from torch import nn
+
+from exhume.auditing.exported import load_exported
+from exhume.auditing.sklearn_model import load_skops, sklearn_subject
+from exhume.auditing.subject import Knowledge, Subject
+from exhume.auditing.torch_model import torch_subject
+from exhume.auditing.weights import load_weights
+from exhume.data import Dataset
+from exhume.data.fed import fed_rows
+from exhume.data.folder import read_folder
+from exhume.data.own import read_rows
+from exhume.errors import ExhumeError
+
+Rows = tuple[np.ndarray, np.ndarray, tuple[str, ...]]  # X, y, column names
+
+
+@dataclass(frozen=True)
+class Brought:
+    """All that a user brings to an audit; what is not known is None."""
+
+    trained: Any  # a module, a fitted pipeline, or a file of weights, of a pipeline (.skops) or of a program (.pt2)
+    data: Any  # (X, y), or a file or folder
+    model: Any = None  # module, factory, or "package.module:factory", where `trained` holds weights only
+    init: Any = None  # a module, a state dict or a file: the weights before training
+    held_out: Any = None  # (X, y) or a file of samples that were not trained on
+    head: str | None = None
+    mean: Sequence[float] = (0.0,)
+    spread: Sequence[float] = (1.0,)
+    n: int | None = None
+    trust_code: bool = False
+    name: str | None = None
+
+
+def subject_of(brought: Brought, knowledge: Knowledge = Knowledge()) -> tuple[Subject, Dataset | None]:
+    """The model under audit, and the held-out samples in its inputs."""
+    X, y, columns = rows_of(brought.data, brought.n)
+    trained, name = brought.trained, brought.name or _name(brought)
+    if isinstance(trained, str | Path) and Path(trained).suffix == ".skops":
+        trained = load_skops(Path(trained))
+    if isinstance(trained, BaseEstimator):
+        if X.ndim != 2:
+            raise ExhumeError(f"a scikit-learn model takes rows (n, d), got data of shape {X.shape}.")
+        if brought.init is not None:
+            raise ExhumeError("scikit-learn keeps no weights from before training. Leave --init out.")
+        subject = sklearn_subject(trained, X, y, columns=columns, knowledge=knowledge, name=name)
+    else:
+        truth = fed_rows(name, X, y, mean=brought.mean, spread=brought.spread, columns=columns)
+        subject = _module_subject(brought, truth, knowledge, name)
+    if brought.held_out is None:
+        return subject, None
+    other, labels, _ = rows_of(brought.held_out, None)
+    if other.shape[1:] != X.shape[1:]:
+        raise ExhumeError(f"held-out samples have shape {other.shape[1:]}, the training data {X.shape[1:]}.")
+    return subject, subject.encode(other, labels)
+
+
+def rows_of(data: Any, n: int | None) -> Rows:
+    """X, y and column names from arrays, a file (npz, csv) or a folder of images."""
+    if isinstance(data, tuple | list) and len(data) == 2:
+        X, y = (np.asarray(part) for part in data)
+        columns = tuple(str(c) for c in getattr(data[0], "columns", ()))
+        if len(X) != len(y):
+            raise ExhumeError(f"{len(X)} rows need {len(X)} labels, got {len(y)}.")
+        return X[:n], y[:n].astype(float), columns
+    if not isinstance(data, str | Path):
+        raise ExhumeError(f"data must be (X, y), a file or a folder, got {type(data).__name__}.")
+    path = Path(data)
+    if path.is_dir():
+        return *read_folder(path, n), ()
+    return read_rows(path, n)
+
+
+def import_model(name: str) -> Any:
+    """What "package.module:attribute" names. Importing runs that code: naming it is the user's consent."""
+    module, colon, attribute = name.partition(":")
+    if not colon or not module or not attribute:
+        raise ExhumeError(f"--model must be package.module:factory, got {name!r}.")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except ImportError as error:
+        raise ExhumeError(f"--model {name}: {error}. Run in the folder of that module, or install it.") from None
+    except AttributeError:
+        raise ExhumeError(f"--model {name}: {module} has no {attribute!r}.") from None
+
+
+def _name(brought: Brought) -> str:
+    for part in (brought.trained, brought.model):
+        if isinstance(part, str | Path):
+            return Path(str(part)).name
+    return type(brought.trained).__name__
+
+
+def _module_subject(brought: Brought, truth: Dataset, knowledge: Knowledge, name: str) -> Subject:
+    trained, weights = brought.trained, None
+    if isinstance(trained, str | Path) and Path(trained).suffix == ".pt2":
+        module = load_exported(Path(trained), trust=brought.trust_code)
+    elif isinstance(trained, nn.Module):
+        module = trained
+    else:
+        weights = _weights(trained, "trained", brought)
+        module = _module(brought.model)
+    init = None if brought.init is None else _weights(brought.init, "initial", brought)
+    return torch_subject(module, truth, trained=weights, init=init, knowledge=knowledge, head=brought.head, name=name)
+
+
+def _module(model: Any) -> nn.Module:
+    if model is None:
+        raise ExhumeError("weights alone are no model. Name it with --model package.module:factory (model= in Python).")
+    made = import_model(model) if isinstance(model, str) else model
+    if not isinstance(made, nn.Module):
+        made = made()
+    if not isinstance(made, nn.Module):
+        raise ExhumeError(f"--model must give a torch.nn.Module, got {type(made).__name__}.")
+    return made
+
+
+def _weights(given: Any, which: str, brought: Brought) -> Mapping[str, torch.Tensor]:
+    if isinstance(given, nn.Module):
+        return given.state_dict()
+    if isinstance(given, Mapping):
+        return given
+    if isinstance(given, str | Path):
+        path = Path(given)
+        return load_exported(path, trust=brought.trust_code).state_dict() if path.suffix == ".pt2" else load_weights(path)
+    raise ExhumeError(f"the {which} weights must be a module, a state dict or a file, got {type(given).__name__}.")

@@ -1,0 +1,117 @@
+"""The audit's report: one self-contained page, and the same content as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from exhume import __version__
+from exhume.auditing import Audit
+from exhume.auditing.verdict import LIMITS
+from exhume.data import Dataset
+from exhume.files import write_text
+from exhume.report import figures
+from exhume.report.page import render
+
+_PICTURES, _TABLE_ROWS, _TABLE_COLUMNS = 20, 8, 8
+
+
+def write_audit(audit: Audit, folder: Path, *, command: str = "") -> Path:
+    """Write index.html and report.json into `folder`; neither needs a network or another file."""
+    row = audit.row() | {"exhume": __version__, "torch": torch.__version__, "python": platform.python_version(), "command": command}
+    write_text(folder / "report.json", json.dumps(plain(row), indent=1))
+    return render(folder, "audit.html.j2", **audit_context(audit, command))
+
+
+def plain(value: Any) -> Any:
+    """JSON has no NaN and no infinity: they become null."""
+    if isinstance(value, dict):
+        return {key: plain(v) for key, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def audit_context(audit: Audit, command: str) -> dict[str, Any]:
+    """What the template shows."""
+    guess, law, truth = audit.guess, audit.law, audit.subject.truth
+    shown = [one for one in audit.exposures if one.row is not None][: _PICTURES if truth.kind == "image" else _TABLE_ROWS]
+    context: dict[str, Any] = {
+        "audit": audit,
+        "verdict": audit.verdict,
+        "law": law,
+        "guess": guess,
+        "proof": guess.certificate,
+        "calibration": audit.calibration,
+        "knowledge": _knowledge(audit),
+        "limits": LIMITS,
+        "command": command,
+        "torch": torch.__version__,
+        "axis": figures.law_axis(law.p, law.d, law.n),
+        "exposure": figures.exposure(
+            [one.error for one in audit.exposures], audit.within, audit.score.chance_signed, directions=guess.scale == "unknown"
+        ),
+        "loss": figures.loss_curve(guess) if guess.curve.loss else None,
+        "cliff": figures.cliff(guess) if guess.removal_costs else None,
+        "more": sum(one.row is not None for one in audit.exposures) - len(shown),
+    }
+    if shown:
+        some, rebuilt = _pairs(audit, [one.sample for one in shown], [one.row for one in shown if one.row is not None])
+        if truth.kind == "image":
+            context["pairs"] = figures.picture_pairs(some, rebuilt)
+        elif truth.kind == "table":
+            context["table"] = _table(some, rebuilt, shown)
+    return context
+
+
+def _pairs(audit: Audit, samples: list[int], rows: list[int]) -> tuple[Dataset, torch.Tensor]:
+    """The samples and the rows rebuilt of them, as they are shown: lengths and pixel statistics that are unknown are fitted."""
+    truth = audit.subject.truth
+    some = replace(truth, rows=truth.rows[samples], labels=torch.arange(len(samples)).double())
+    rebuilt = audit.guess.rows[rows].double()
+    if audit.guess.scale == "unknown":
+        rebuilt = rebuilt * (some.rows.norm(dim=1) / rebuilt.norm(dim=1).clamp(min=1e-300))[:, None]
+    if truth.kind == "image" and not audit.knowledge.statistics:
+        unit = torch.ones(truth.d, dtype=torch.float64)
+        some = replace(some, rows=_full_range(some.rows), mean=0 * unit, spread=unit, white=1.0)
+        rebuilt = _full_range(rebuilt)
+    return some, rebuilt
+
+
+def _full_range(rows: torch.Tensor) -> torch.Tensor:
+    low, high = rows.min(dim=1, keepdim=True).values, rows.max(dim=1, keepdim=True).values
+    return ((rows - low) / (high - low).clamp(min=1e-300)).clamp(min=1e-6)
+
+
+def _table(some: Dataset, rebuilt: torch.Tensor, shown: list[Any]) -> dict[str, Any]:
+    width = min(_TABLE_COLUMNS, some.d)
+    true, made = some.raw(some.rows), some.raw(rebuilt)
+    return {
+        "columns": some.columns[:width],
+        "more_columns": some.d - width,
+        "pairs": [
+            (one, [f"{v:.5g}" for v in true[i, :width]], [f"{v:.5g}" for v in made[i, :width]]) for i, one in enumerate(shown)
+        ],
+    }
+
+
+def _knowledge(audit: Audit) -> list[tuple[str, str]]:
+    facts, known = audit.subject.release.facts, audit.knowledge
+    network = bool(audit.subject.release.trained) and not audit.subject.release.fixed_features
+    start = {"all": "all layers", "last": "the last layer only", "none": "not known"}[known.init]
+    if network and not audit.subject.release.initial:
+        start = "not known"
+    return [
+        ("trained weights and the model's graph", "known"),
+        ("weights before training", start if network else "not needed: the last layer is fitted from zero on fixed features"),
+        ("number of samples", str(facts.n) if facts.n is not None else "not known"),
+        ("mean and spread of the inputs", "known" if known.statistics else "not known"),
+        ("what labels look like", "known (one-hot, or all of one size)" if known.labels else "not known"),
+        ("the samples themselves", "not known to the attack; used to score it and for the pictures here"),
+    ]
