@@ -105,5 +105,5 @@ def judge_noisy(proof: Certificate, *, noise: float) -> tuple[Status, str]:
         return Status.STALLED, f"the weakest row does not stand out of the noise that a loss of {proof.loss:.1e} leaves"
     if proof.loss > proof.floor:
         strength = f"the weakest row stands {proof.weakest_row / noise:.0f} times above the noise"
-        return Status.UNCERTIFIED, f"the features drifted while training, which leaves a loss of {proof.loss:.1e}; {strength}"
+        return Status.UNCERTIFIED, f"drift or rounding leaves a loss of {proof.loss:.1e}, so nothing is proved; {strength}"
     return judge(proof, converged=True)

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import torch
 
-from exhume.attacks import certificate, moment_start, pursuit, search, signs
+from exhume.attacks import certificate, moment_start, noisy, pursuit, search, signs
 from exhume.attacks.base import Clock, Progress, Resources, Watch, check_rows, checkpoint_of, estimate_eta, ignore
 from exhume.attacks.network_run import NetworkRun
 from exhume.attacks.scale import resolve_scale
@@ -217,6 +217,8 @@ class _Run:
         rows, scale = resolve_scale(exact, last, self.release.facts)
         proof = certificate.certify(exact, last, costs=costs, spare=spare)
         status, reason = certificate.judge(proof, converged=now.stage == "done")
+        if self.radius is None and status is Status.STALLED:  # the pursuit keeps only rows that stand out of a noise floor
+            status, reason = certificate.judge_noisy(proof, noise=noisy.noise_cost(exact, last))
         if status is not Status.STALLED and not resolved and problem.features.activation.parity in ("even", "odd"):
             self.notes.append(f"{problem.features.activation.name} hides the sign: each row is known up to its sign")
         self.checkpoint.clear()

@@ -37,8 +37,10 @@ _UNCERTAIN = 0.3
 _SAME, _APART, _NEW = 0.1, 0.3, 0.1
 _CANDIDATES, _CLIMB = 48, 25
 _FIRST_STEP, _WANDER = 0.2, 0.7
+# Rows count as unknowns with this power of the equations they leave free: 2 for linear ones, more since rows choose their place.
+_COST = 4
 # Rounds without a gain of a tenth after which the search has failed.
-_PATIENCE = 6
+_PATIENCE = 4
 
 
 def begin(problem: SpanProblem, *, seed: int) -> Search:
@@ -51,14 +53,10 @@ def advance(problem: SpanProblem, state: State, now: Search, plan: Plan, *, limi
     """One outer step: a Gauss-Newton step, or rows in and out, or the end."""
     floors = precision(problem.dtype)
     if now.fallback is not None and search.stalled(now.losses, _PRUNED_PACE) and state.loss > floors.converged:
-        return search.restart(problem, now, now.fallback, stage="grow", fallback=None, drop=0)
+        return search.undo_pruning(problem, now)
     over = search.stalled(now.losses, _PACE) or len(now.losses) > _MOST_STEPS
     if state.loss <= floors.converged or (over and state.loss <= floors.certified):
-        rows = _signal(problem, state)
-        if len(rows) == state.m:
-            return replace(now, stage="done"), state
-        changes = {"stage": "prune", "fallback": state.X, "before": state.loss, "drop": state.m - len(rows)}
-        return search.restart(problem, now, state.X[rows], **changes)
+        return search.prune(problem, state, now)
     if over and now.fallback is None and now.drop is None and state.loss < _LEAN:
         lean = search.without_spare_rows(problem, state, now, search.UNSUPPORTED_TIMES * state.loss)
         if lean is not None:
@@ -76,14 +74,21 @@ def advance(problem: SpanProblem, state: State, now: Search, plan: Plan, *, limi
 
 def _reshape(problem: SpanProblem, state: State, now: Search, *, limit: int, seed: int) -> tuple[Search, State]:
     """Rows that are noise or doubles out, a fifth more in."""
-    idle = now.full + 1 if now.before and state.loss > 0.9 * now.before else 0
     X = state.X[_signal(problem, state)]
-    if idle > _PATIENCE or len(X) >= limit:
-        return replace(now, stage="failed"), state
+    free = problem.p * problem.k - state.m * (problem.d + problem.k)
+    criterion = state.loss / max(1, free) ** _COST  # a fit to noise does not lower it
+    gained = not now.level or criterion < 0.9 * now.level
+    idle, best = (0, state.X) if gained else (now.full + 1, now.best)
+    if idle > _PATIENCE or len(X) >= limit:  # a noise floor: the rows that stand out of it are all that can be had
+        assert best is not None
+        last = problem.state(best)
+        last = problem.state(best[_signal(problem, last)])
+        return replace(now, X=last.X, stage="failed"), last
     residual = problem.state(X).residual
     count = min(limit - len(X), max(_PACE.least, int(_PACE.growth * len(X))))
     added = _climb(problem, residual, X, count, seed=seed, key=now.round + 1)
-    changes = {"round": now.round + 1, "full": idle, "before": min(state.loss, now.before or math.inf), "drop": None}
+    level = criterion if gained else now.level
+    changes = {"round": now.round + 1, "full": idle, "level": level, "drop": None, "best": best}
     return search.restart(problem, now, torch.cat([X, added]), **changes)
 
 

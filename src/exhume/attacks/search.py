@@ -80,17 +80,22 @@ class Search:
     fallback: torch.Tensor | None = None  # rows before the last pruning, until it has proved right
     before: float = 0.0  # the loss before that pruning
     drop: int | None = None  # most rows that the next pruning may take; None means all candidates
+    best: torch.Tensor | None = None  # pursuit: the rows with the smallest loss for their number
+    level: float = 0.0  # pursuit: that loss over a power of the equations that their number leaves free
+
+
+_TENSORS = ("X", "fallback", "best")
 
 
 def pack(search: Search) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     """A step as tensors and plain values, for a checkpoint."""
     tensors = {name: value for name, value in vars(search).items() if isinstance(value, torch.Tensor)}
-    return tensors, {name: value for name, value in vars(search).items() if name not in ("X", "fallback")}
+    return tensors, {name: value for name, value in vars(search).items() if name not in _TENSORS}
 
 
 def unpack(tensors: dict[str, torch.Tensor], values: dict[str, Any], device: torch.device | str) -> Search:
     """The step that `pack` took apart."""
-    fields: dict[str, Any] = {name: tensors[name].to(device) for name in ("X", "fallback") if name in tensors}
+    fields: dict[str, Any] = {name: tensors[name].to(device) for name in _TENSORS if name in tensors}
     fields |= {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
     return Search(**fields)
 

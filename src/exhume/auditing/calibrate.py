@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 import torch
 from scipy.stats import binomtest
 
-from exhume.attacks import Attack, Progress, Resources
+from exhume.attacks import Attack, Resources
+from exhume.auditing.bounded import run_bounded
 from exhume.auditing.subject import Subject
 from exhume.data import Dataset
 from exhume.linalg import streams
 from exhume.release import FeatureSpec, Release
-from exhume.result import Certificate, Reconstruction, Status
+from exhume.result import Reconstruction
 
 _REFERENCES = 500
 # The attack on shuffled weights gets this share of the work that the real one took.
@@ -36,10 +37,6 @@ class Calibration:
     def rate(self) -> float:
         """Share of references that would have been called rebuilt."""
         return self.false_positives / max(1, self.references)
-
-
-class _EnoughError(Exception):
-    """The attack on shuffled weights has had its share of work."""
 
 
 def near(rows: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
@@ -68,7 +65,9 @@ def calibrate(
         samples, reference = _shuffled_columns(subject.truth, seed), "training samples with their columns shuffled"
     false = int((near(guess.rows, as_seen(samples)) < within).sum())
     upper = float(binomtest(false, len(samples)).proportion_ci(method="wilson").high)
-    null = _null(subject, attack, passes=max(1, int(_NULL_SHARE * guess.passes)), seed=seed, resources=resources)
+    # Weights whose features were shuffled have the same size and values, and no sample in them.
+    work = max(1, int(_NULL_SHARE * guess.passes))
+    null = subject.inputs_from(run_bounded(attack, _shuffled(subject.release, seed), passes=work, seed=seed, resources=resources))
     matches = int((near(as_seen(null.rows), as_seen(subject.truth.rows)) < within).sum())
     return Calibration(reference, len(samples), false, upper, len(null.rows), matches, null.certified)
 
@@ -78,26 +77,6 @@ def _shuffled_columns(truth: Dataset, seed: int) -> torch.Tensor:
     generator = streams.generator(seed, "references", 0)
     index = torch.randint(truth.n, (_REFERENCES, truth.d), generator=generator)
     return truth.rows.gather(0, index)
-
-
-def _null(subject: Subject, attack: Attack, *, passes: int, seed: int, resources: Resources) -> Reconstruction:
-    """The attack on weights whose features were shuffled: same size, same values, no sample in them."""
-    last = torch.empty(0, subject.release.d, dtype=torch.float64)
-
-    def watch(now: Progress) -> None:
-        nonlocal last
-        if now.passes > passes:
-            raise _EnoughError
-        last = now.X.detach().cpu().clone()
-
-    shuffled = _shuffled(subject.release, seed)
-    try:
-        guess = attack.run(shuffled, seed=seed, watch=watch, resources=replace(resources, checkpoint=None))
-    except _EnoughError:
-        rows = last if last.shape[1] == subject.release.d else torch.empty(0, subject.release.d)  # rows in a subspace stay there
-        proof = Certificate(0, 0, 1.0, 0.0)
-        guess = Reconstruction(rows, Status.STALLED, "stopped", proof, attack.name, passes, 0.0)
-    return subject.inputs_from(guess)
 
 
 def _shuffled(release: Release, seed: int) -> Release:

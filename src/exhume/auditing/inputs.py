@@ -113,13 +113,14 @@ def _module_subject(brought: Brought, truth: Dataset, knowledge: Knowledge, name
     elif isinstance(trained, nn.Module):
         module = trained
     else:
-        weights = _weights(trained, "trained", brought)
-        module = _module(brought.model)
-    init = None if brought.init is None else _weights(brought.init, "initial", brought)
+        weights = weights_of(trained, "trained", brought)
+        module = make_module(brought.model)
+    init = None if brought.init is None else weights_of(brought.init, "initial", brought)
     return torch_subject(module, truth, trained=weights, init=init, knowledge=knowledge, head=brought.head, name=name)
 
 
-def _module(model: Any) -> nn.Module:
+def make_module(model: Any) -> nn.Module:
+    """The module that was named, made by its factory or given."""
     if model is None:
         raise ExhumeError("weights alone are no model. Name it with --model package.module:factory (model= in Python).")
     made = import_model(model) if isinstance(model, str) else model
@@ -130,7 +131,8 @@ def _module(model: Any) -> nn.Module:
     return made
 
 
-def _weights(given: Any, which: str, brought: Brought) -> Mapping[str, torch.Tensor]:
+def weights_of(given: Any, which: str, brought: Brought) -> Mapping[str, torch.Tensor]:
+    """A state dict from a module, a mapping or a file."""
     if isinstance(given, nn.Module):
         return given.state_dict()
     if isinstance(given, Mapping):

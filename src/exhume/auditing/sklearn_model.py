@@ -22,9 +22,8 @@ from exhume.auditing.transformer import RandomFeatureMap
 from exhume.data import Dataset
 from exhume.data.fed import fed_rows
 from exhume.errors import ExhumeError
-from exhume.features import RandomFeatures
 from exhume.files import require_file
-from exhume.release import Facts, FeatureSpec, NetworkSpec, Release
+from exhume.release import Facts, NetworkSpec, Release
 
 # Linear models whose weights are a combination of the training features.
 LINEAR = (
@@ -89,7 +88,7 @@ def sklearn_subject(
         )
     release, stretch, outputs = _features(steps[-2], last, truth, knowledge)
     about = f"{release.p} features of a {type(steps[-2]).__name__} under a {type(last).__name__}"
-    return Subject(name, about, release, truth, outputs, encode, classes, stretch)
+    return Subject(name, about, release, truth, outputs, encode, classes if release.k > 1 else (), stretch)
 
 
 def _check_fitted(last: Any) -> None:
@@ -123,18 +122,16 @@ def _features(step: Any, last: Any, truth: Dataset, knowledge: Knowledge) -> tup
     theta = torch.as_tensor(np.atleast_2d(np.asarray(last.coef_, dtype=np.float64)))  # (k, p)
     offset = torch.as_tensor(np.atleast_1d(np.asarray(last.intercept_, dtype=np.float64)))
     d, p = truth.d, theta.shape[1]
+    transform = step.transform
     if isinstance(step, RandomFeatureMap):
-        spec: FeatureSpec | NetworkSpec = RandomFeatures.describe(d, p, step.activation, step.seed)
-        stretch, trained, known = 1.0, {}, {}
-        transform = step.transform
+        layer, stretch, act = step.layer(), 1.0, step.activation
     else:
         V = torch.as_tensor(np.ascontiguousarray(step.random_weights_.T))  # (p, d), entries of variance 2 gamma
-        stretch = float(V.square().mean().sqrt()) * math.sqrt(d)
-        spec = NetworkSpec("two-layer", (d,), len(theta), p, p, "cosine", biased=True)
+        stretch, act = float(V.square().mean().sqrt()) * math.sqrt(d), "cosine"
         layer = {"first.weight": V / stretch, "first.bias": torch.as_tensor(step.random_offset_)}
         theta = theta / math.sqrt(p)  # scikit-learn's features are sqrt(2 / p) cos, ours sqrt(2) cos
-        trained, known = layer | {"head.weight": theta}, layer | {"head.weight": torch.zeros_like(theta)}
-        transform = step.transform
+    spec = NetworkSpec("two-layer", (d,), len(theta), p, p, act, biased="first.bias" in layer)
+    trained, known = layer | {"head.weight": theta}, layer | {"head.weight": torch.zeros_like(theta)}
     coefficients = torch.as_tensor(np.atleast_2d(np.asarray(last.coef_, dtype=np.float64)))
 
     def outputs(inputs: torch.Tensor) -> torch.Tensor:

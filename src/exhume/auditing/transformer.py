@@ -38,6 +38,13 @@ class RandomFeatureMap(TransformerMixin, BaseEstimator):
         features = self._map()
         return torch.cat([features.activation.value(block.preactivation(rows)) for block in features.blocks()]).T.numpy()
 
+    def layer(self) -> dict[str, torch.Tensor]:
+        """V (p, d) and, for cosine features, their phases, under the names of a two-layer network."""
+        blocks = list(self._map().blocks())
+        layer = {"first.weight": torch.cat([block.V for block in blocks])}
+        phases = [block.phase[:, 0] for block in blocks if block.phase is not None]
+        return layer | ({"first.bias": torch.cat(phases)} if phases else {})
+
     def _map(self) -> RandomFeatures:
         spec = RandomFeatures.describe(self.n_features_in_, self.n_components, self.activation, self.seed)
         return RandomFeatures(spec, dtype=torch.float64, keep_bytes=_KEEP_BYTES)

@@ -1,8 +1,8 @@
 """Results -> one self-contained HTML page."""
 
-from exhume.report.audit_page import write_audit
+from exhume.report.audit_page import write_audit, write_ladder
 from exhume.report.live import LiveRun
 from exhume.report.page import Story, write_comparison, write_page
 from exhume.report.recorder import Recorder
 
-__all__ = ["LiveRun", "Recorder", "Story", "write_audit", "write_comparison", "write_page"]
+__all__ = ["LiveRun", "Recorder", "Story", "write_audit", "write_comparison", "write_ladder", "write_page"]

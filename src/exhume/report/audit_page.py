@@ -12,7 +12,8 @@ from typing import Any
 import torch
 
 from exhume import __version__
-from exhume.auditing import Audit
+from exhume.auditing import Audit, Ladder
+from exhume.auditing.mitigate import cost
 from exhume.auditing.verdict import LIMITS
 from exhume.data import Dataset
 from exhume.files import write_text
@@ -27,6 +28,14 @@ def write_audit(audit: Audit, folder: Path, *, command: str = "") -> Path:
     row = audit.row() | {"exhume": __version__, "torch": torch.__version__, "python": platform.python_version(), "command": command}
     write_text(folder / "report.json", json.dumps(plain(row), indent=1))
     return render(folder, "audit.html.j2", **audit_context(audit, command))
+
+
+def write_ladder(audit: Audit, ladder: Ladder, folder: Path, *, command: str = "") -> Path:
+    """The audit's page with the mitigation ladder on it, and ladder.json."""
+    write_text(folder / "ladder.json", json.dumps(plain(ladder.row() | {"exhume": __version__, "command": command}), indent=1))
+    context = audit_context(audit, command)
+    context |= {"rungs": ladder.rungs, "skipped": ladder.skipped, "best": ladder.cheapest, "price": cost}
+    return render(folder, "ladder.html.j2", **context, ladder=figures.ladder(ladder))
 
 
 def plain(value: Any) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
+from exhume.auditing import Ladder
 from exhume.data import Dataset
 from exhume.lab import TrialResult
 from exhume.report.recorder import Snapshot
@@ -192,6 +193,31 @@ def exposure(errors: list[float], within: float, chance: float, *, directions: b
     axes.set_xlabel("training samples, most exposed first")
     axes.set_ylabel("error of directions" if directions else "relative error")
     axes.legend(frameon=False, fontsize=9, loc="lower right")
+    return _uri(figure)
+
+
+def ladder(steps: Ladder) -> str:
+    """Leakage and error of the model, one line per mitigation step; blue where the attack is stopped."""
+    rungs = steps.rungs
+    figure = Figure(figsize=(10.5, 0.36 * len(rungs) + 1.0), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True, width_ratios=[1.4, 1])
+    places = np.arange(len(rungs))[::-1]
+    colours = [BLUE if rung.leakage <= steps.bearable else RED for rung in rungs]
+    left.barh(places, [rung.leakage for rung in rungs], color=colours, height=0.6)
+    for place, rung in zip(places, rungs, strict=True):
+        left.text(rung.leakage + 0.015, place, f"{rung.rebuilt} of {rung.n}", va="center", fontsize=8.5)
+    left.set_xlim(0, 1.18)
+    left.set_xticks([0, 0.25, 0.5, 0.75, 1.0], ["0", "25%", "50%", "75%", "100%"])
+    left.set_yticks(places, [f"{rung.step} {rung.setting}".strip() for rung in rungs])
+    left.set_xlabel("training samples rebuilt")
+    held = rungs[0].held_out_error is not None
+    errors = [(rung.held_out_error if held else rung.train_error) or 0.0 for rung in rungs]
+    right.plot(errors, places, "o", color=INK, ms=5)
+    right.axvline(errors[0], color=GREY, ls="--", lw=1)
+    right.set_xlim(0, max(*errors, 0.05) * 1.15)
+    right.set_xlabel(("held-out" if held else "training") + " error (dashed: as it is)")
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
     return _uri(figure)
 
 
