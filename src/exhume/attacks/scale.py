@@ -24,16 +24,21 @@ def resolve_scale(problem: SpanProblem, state: State, facts: Facts) -> tuple[tor
         return state.X, "unknown"
     output = (state.Phi.double().T @ problem.theta.double())[:, 0]  # f(u_i) at the working radius
     penalty = facts.penalty if facts.penalty is not None else facts.ridge * (facts.n if facts.n is not None else state.m)
-    pull = penalty * (state.alpha[:, 0] * output.sign())
-    # theta phi(x) = y - offset: an intercept beyond the labels leaves both of them possible, one with an outlandish length.
-    size = torch.full_like(output, torch.nan)
-    for label in (facts.label_size, -facts.label_size):
-        found = _stretch(output.abs(), (label - facts.offset) * output.sign(), pull)
-        usable = (found > 0) & ~(found.log().abs() >= size.log().abs())
-        size = torch.where(usable, found, size)
+    size = _label_stretch(output, facts.label_size, facts.offset, penalty * (state.alpha[:, 0] * output.sign()))
     if not bool(torch.isfinite(size).all()):
         return state.X, "unknown"
     return state.X * size[:, None].to(state.X), "from labels"
+
+
+def _label_stretch(output: torch.Tensor, size: float, offset: float, pull: torch.Tensor) -> torch.Tensor:
+    """c with theta phi(c u) = y - offset, y = +-size. An intercept beyond the labels leaves both of them possible, one of them
+    with an outlandish length: the nearer to the working radius is taken."""
+    nearest = torch.full_like(output, torch.nan)
+    for label in (size, -size):
+        found = _stretch(output.abs(), (label - offset) * output.sign(), pull)
+        usable = (found > 0) & ~(found.log().abs() >= nearest.log().abs())
+        nearest = torch.where(usable, found, nearest)
+    return nearest
 
 
 def _stretch(output: torch.Tensor, label: torch.Tensor, pull: torch.Tensor) -> torch.Tensor:
@@ -59,7 +64,7 @@ def network_scale(release: Release, X: torch.Tensor) -> tuple[torch.Tensor, str]
     if facts.one_hot:
         size = 1 / output.max(dim=1).values
     elif facts.label_size is not None and not facts.ridge:
-        size = facts.label_size / output[:, 0].abs()
+        size = _label_stretch(output[:, 0], facts.label_size, facts.offset, torch.zeros_like(output[:, 0]))
     most = None if facts.input_range is None else _most(X, *facts.input_range)
     if size is not None:
         size = torch.where((size > 0) & torch.isfinite(size), size, torch.inf if most is not None else 1.0)

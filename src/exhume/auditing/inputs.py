@@ -116,7 +116,13 @@ def _module_subject(brought: Brought, truth: Dataset, knowledge: Knowledge, name
         weights = weights_of(trained, "trained", brought)
         module = make_module(brought.model)
     init = None if brought.init is None else weights_of(brought.init, "initial", brought)
-    return torch_subject(module, truth, trained=weights, init=init, knowledge=knowledge, head=brought.head, name=name)
+
+    def encode(X: np.ndarray, y: np.ndarray) -> Dataset:
+        return fed_rows("held out", X, y, mean=brought.mean, spread=brought.spread, columns=truth.columns)
+
+    return torch_subject(
+        module, truth, trained=weights, init=init, knowledge=knowledge, head=brought.head, name=name, encode=encode
+    )
 
 
 def make_module(model: Any) -> nn.Module:

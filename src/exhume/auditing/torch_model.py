@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -56,6 +57,7 @@ def torch_subject(
     knowledge: Knowledge = Knowledge(),
     head: str | None = None,
     name: str = "model",
+    encode: Encode | None = None,
 ) -> Subject:
     """The module with its weights after training (its own where none are given) and, where known, before."""
     answers = copy.deepcopy(module).eval()
@@ -74,8 +76,8 @@ def torch_subject(
     layer = _hidden_layer(double, last, example)
     outputs = _outputs(double, shape)
     if layer is not None and (layer.activation.homogeneous or not layer.biased):
-        return _two_layer(name, layer, last, after, start, truth, outputs, knowledge)
-    return _whole(name, answers, last, example, after, start, truth, outputs, knowledge)
+        return _two_layer(name, layer, last, after, start, truth, outputs, encode, knowledge)
+    return _whole(name, answers, last, example, after, start, truth, outputs, encode, knowledge)
 
 
 def _load(module: nn.Module, weights: Mapping[str, torch.Tensor] | None, which: str) -> None:
@@ -159,6 +161,7 @@ def _two_layer(
     start: dict[str, torch.Tensor],
     truth: Dataset,
     outputs: Outputs,
+    encode: Encode | None,
     knowledge: Knowledge,
 ) -> Subject:
     """theta2 act(theta1 x), a bias folded in as the weight of a constant input: then it tells each row's length."""
@@ -185,7 +188,7 @@ def _two_layer(
     about = f"a layer of {p} {layer.activation.name} units{' with biases' if layer.biased else ''} under a linear one"
     change = trained["head.weight"] - known.get("head.weight", torch.zeros((), dtype=dtype))
     release = Release(change, spec, facts, trained, known)
-    return Subject(name, about, release, truth, outputs, _encode(truth), _classes(truth, release.k), stretch, layer.biased)
+    return Subject(name, about, release, truth, outputs, encode or _as_fed, _classes(truth, release.k), stretch, layer.biased)
 
 
 def _whole(
@@ -197,6 +200,7 @@ def _whole(
     start: dict[str, torch.Tensor],
     truth: Dataset,
     outputs: Outputs,
+    encode: Encode | None,
     knowledge: Knowledge,
 ) -> Subject:
     """Any other module as it is, through its penultimate features."""
@@ -215,12 +219,12 @@ def _whole(
     facts = facts_of(truth, outputs, knowledge, stretch=1.0 if grows else None)
     change = trained[head] - known.get(head, torch.zeros((), dtype=dtype))
     about = f"a {type(module).__name__} with {sum(v.numel() for v in after.values())} parameters, {h} features under its last layer"
-    return Subject(name, about, Release(change, spec, facts, trained, known), truth, outputs, _encode(truth), _classes(truth, k))
+    return Subject(name, about, Release(change, spec, facts, trained, known), truth, outputs, encode or _as_fed, _classes(truth, k))
 
 
-def _encode(truth: Dataset) -> Encode:
-    """Other samples through the same mean and spread."""
-    return lambda X, y: fed_rows("held out", X, y, mean=truth.mean.numpy(), spread=truth.spread.numpy(), columns=truth.columns)
+def _as_fed(X: np.ndarray, y: np.ndarray) -> Dataset:
+    """Other samples, taken for inputs of the model as they are."""
+    return fed_rows("held out", X, y)
 
 
 def _plain(module: nn.Module) -> bool:

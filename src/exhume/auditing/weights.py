@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,9 @@ def _unpickled(path: Path) -> Any:
         if claimed > _MAX_UNPACKED or claimed > 2 * path.stat().st_size + 1_000_000:  # torch stores without compression
             raise ExhumeError(f"weights file {path} unpacks to {claimed / 1e9:.3g} GB: not what torch.save writes. Refused.")
     try:
-        return torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of pickle protocols: a file that cannot be read ends in an error of ours
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
     except pickle.UnpicklingError as error:
         told = str(error)
         what = told[told.find("GLOBAL") :].split(" was not")[0][:80] if "GLOBAL" in told else "something other than tensors"

@@ -10,6 +10,7 @@ from exhume.cli.common import Commands
 _EPILOG = """\b
 Start here
   exhume demo                    rebuild pictures and patients' rows from weights, in under a minute
+  exhume audit --help            can your own model be released? a verdict and a report
   exhume law --p 8000 --d 100 --n 20      what to expect, in seconds
   exhume trial --data digits --ratio 5    train, attack, score
   exhume reproduce fig3                   a figure of the paper, with our curve on it
@@ -19,6 +20,7 @@ Exit codes
   0  done
   1  the attack did not succeed where --expect demanded it
   2  bad input (the message says what to do)
+  3  an audit found that more samples can be rebuilt than --fail-above allows
   130  interrupted; with --checkpoint the same command goes on
 
 \b

@@ -45,12 +45,15 @@ def fed_rows(
     centre, width = (_per_entry(what, np.asarray(v, dtype=np.float64), X) for what, v in (("mean", mean), ("std", spread)))
     if not bool((width > 0).all()):
         raise ExhumeError("--std must be positive everywhere.")
-    white = (255.0 if X.max() > 1 else 1.0) if image else 1.0
     rows = ((raw.flatten(1) - centre) / width).contiguous()
     y = np.asarray(y, dtype=np.float64)
     size = float(np.abs(y[0])) if len(y) and np.ptp(np.abs(y)) == 0 and y[0] != 0 else None
     kind = "image" if image else "table"
     names = columns if columns or image else tuple(f"x{i}" for i in range(rows.shape[1]))
+    white = 1.0
+    if image:  # shown as pixels from 0 to white: bytes, shares, or values around zero
+        low, white = (0.0, 255.0 if X.max() > 1 else 1.0) if X.min() >= 0 else (-float(np.abs(X).max()), 2 * float(np.abs(X).max()))
+        centre = centre - low
     return Dataset(name, rows, torch.as_tensor(y), kind, centre, width, tuple(X.shape[1:]), names, white, label_size=size)
 
 
