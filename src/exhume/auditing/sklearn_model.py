@@ -146,7 +146,8 @@ def _facts(last: Any, truth: Dataset, offset: torch.Tensor, knowledge: Knowledge
     if not knowledge.labels or isinstance(last, _MARGINS) or len(offset) > 1:
         size = None
     penalty = float(getattr(last, "alpha_", getattr(last, "alpha", 0.0)))
-    return Facts(n=truth.n if knowledge.n else None, label_size=size, penalty=penalty, offset=float(offset[0]))
+    pruned = bool((np.atleast_2d(last.coef_) == 0).all(0).any())
+    return Facts(n=truth.n if knowledge.n else None, label_size=size, penalty=penalty, offset=float(offset[0]), pruned=pruned)
 
 
 def _perceptron(last: Any, truth: Dataset, knowledge: Knowledge, name: str) -> Subject:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -186,6 +186,7 @@ def _two_layer(
     spec = NetworkSpec("two-layer", (d,), len(trained["head.weight"]), p, p, layer.activation.name)
     facts = facts_of(truth, outputs, knowledge, stretch=None if layer.biased else stretch)
     about = f"a layer of {p} {layer.activation.name} units{' with biases' if layer.biased else ''} under a linear one"
+    facts = replace(facts, pruned=bool((trained["head.weight"] == 0).all(0).any()))  # zeros tell which features were removed
     change = trained["head.weight"] - known.get("head.weight", torch.zeros((), dtype=dtype))
     release = Release(change, spec, facts, trained, known)
     return Subject(name, about, release, truth, outputs, encode or _as_fed, _classes(truth, release.k), stretch, layer.biased)

@@ -10,6 +10,7 @@ import matplotlib
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from exhume.auditing import Ladder
 from exhume.data import Dataset
@@ -184,15 +185,17 @@ def exposure(errors: list[float], within: float, chance: float, *, directions: b
     values = np.maximum(np.array(errors), 1e-16)
     rebuilt = values < within
     places = np.arange(1, len(values) + 1)
-    axes.semilogy(places[rebuilt], values[rebuilt], "o", ms=4, color=RED, label="rebuilt")
-    axes.semilogy(places[~rebuilt], values[~rebuilt], "o", ms=4, color=GREY, label="not rebuilt")
+    for chosen, colour, label in ((rebuilt, RED, "rebuilt"), (~rebuilt, GREY, "not rebuilt")):
+        if chosen.any():
+            axes.semilogy(places[chosen], values[chosen], "o", ms=4, color=colour, label=label)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     for level, text, colour in ((within, f"{within:.0%}", BLUE), (chance, "chance", GREY)):
         axes.axhline(level, color=colour, ls="--", lw=1)
         axes.text(1.005, level, text, color=colour, va="center", fontsize=9, transform=axes.get_yaxis_transform())
     axes.set_ylim(min(values.min() / 5, within / 10), max(5.0, values.max() * 3))
     axes.set_xlabel("training samples, most exposed first")
     axes.set_ylabel("error of directions" if directions else "relative error")
-    axes.legend(frameon=False, fontsize=9, loc="lower right")
+    axes.legend(frameon=False, fontsize=9, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2)
     return _uri(figure)
 
 
