@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from conftest import small_sphere, trained
+from exhume.attacks import pursuit
 from exhume.attacks.certificate import row_errors
 from exhume.attacks.span import SpanProblem, State
 from exhume.features import RandomFeatures
@@ -119,3 +120,26 @@ def test_error_bars_follow_noise_in_the_weights() -> None:
     errors = (state.X - data.rows).norm(dim=1) / data.rows.norm(dim=1)
     ratio = errors / torch.tensor(row_errors(problem, state))
     assert 0.4 < ratio.median() < 2.5
+
+
+def test_free_norms_stay_within_their_bounds() -> None:
+    release = trained(small_sphere(d=20, n=5), ratio=7, activation="cosine")
+    problem = SpanProblem(RandomFeatures(release.features, dtype=torch.float64), release.weights, radius=None, nuisance=False)
+    X = torch.eye(20, dtype=torch.float64)[:3] * 20**0.5 * torch.tensor([[0.01], [1.5], [100.0]], dtype=torch.float64)
+    assert torch.equal(problem.on_sphere(X), X)
+    problem.slack = 4.0
+    torch.testing.assert_close(problem.on_sphere(X).norm(dim=1) / 20**0.5, torch.tensor([0.25, 1.5, 4.0], dtype=torch.float64))
+
+
+def test_the_climb_follows_the_gradient_of_the_correlation() -> None:
+    release = trained(small_sphere(d=20, n=5), ratio=7, activation="relu+tanh")
+    problem = SpanProblem(RandomFeatures(release.features, dtype=torch.float64), release.weights, radius=None, nuisance=False)
+    r = problem.theta[:, :1]
+    X = torch.randn(3, 20, generator=torch.Generator().manual_seed(0), dtype=torch.float64).requires_grad_()
+    V = torch.cat([block.V for block in problem.blocks()])
+    phi = problem.features.activation.value(V @ X.T)
+    value = (phi * r).sum(0) / phi.norm(dim=0)
+    (gradient,) = torch.autograd.grad(value.sum(), X)
+    height, slope = pursuit.correlation(problem, r, X.detach())
+    torch.testing.assert_close(height, value.detach())
+    torch.testing.assert_close(slope, gradient)

@@ -71,9 +71,11 @@ class NetworkRun:
         self.clock, self.curve = Clock(), Curve()
         self.checkpoint = checkpoint_of(resources.checkpoint, attack, release, seed)
         self.kept = _Kept()
+        self.basis: torch.Tensor | None = None
 
     def run(self, basis: torch.Tensor | None = None) -> Reconstruction:
         """Grow, prune, resolve signs, settle without nuisance columns, and say how sure the rows are."""
+        self.basis = basis
         problem = network_problem(self.release, self.learned, point=self.point, device=self.device, basis=basis)
         limit = search.row_limit(problem, self.known_n)
         starts = self._starts(problem, basis)
@@ -190,8 +192,7 @@ class NetworkRun:
             eta = estimate_eta(self.curve.loss, self.curve.seconds, precision(problem.dtype).converged)
             self._keep(problem, _Kept(self.kept.fits, step))
             count = len(self.curve.loss)
-            self.watch(
-                Progress(now.stage, count, state.loss, state.m, problem.passes, self.clock.seconds, eta, state.X, now.attempt)
-            )
+            X = state.X if self.basis is None else state.X @ self.basis.to(state.X).T
+            self.watch(Progress(now.stage, count, state.loss, state.m, problem.passes, self.clock.seconds, eta, X, now.attempt))
 
         return report

@@ -117,12 +117,12 @@ def _climb(problem: SpanProblem, residual: torch.Tensor, found: torch.Tensor, co
         near = torch.randint(len(found), (total // 2,), generator=draw)
         noise = torch.randn(total // 2, problem.d, generator=draw, dtype=torch.float64)
         X[: total // 2] = found[near] + _WANDER * noise.to(residual)
-    height, slope = _correlation(problem, r, X)
+    height, slope = correlation(problem, r, X)
     uphill = height.sign()[:, None]
     step = torch.full((total, 1), _FIRST_STEP * unit, dtype=X.dtype, device=X.device)
     for _ in range(_CLIMB):
         trial = problem.on_sphere(X + step * uphill * slope / slope.norm(dim=1, keepdim=True).clamp(min=1e-300))
-        high, steep = _correlation(problem, r, trial)
+        high, steep = correlation(problem, r, trial)
         better = (high * uphill[:, 0] > height * uphill[:, 0])[:, None]
         X, slope = torch.where(better, trial, X), torch.where(better, steep, slope)
         height = torch.where(better[:, 0], high, height)
@@ -137,7 +137,7 @@ def _climb(problem: SpanProblem, residual: torch.Tensor, found: torch.Tensor, co
     return X[kept].contiguous()
 
 
-def _correlation(problem: SpanProblem, r: torch.Tensor, X: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def correlation(problem: SpanProblem, r: torch.Tensor, X: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """<r, phi(x)> / ||phi(x)|| and its gradient for every row."""
     act = problem.features.activation
     inner, square = (torch.zeros(len(X), dtype=X.dtype, device=X.device) for _ in range(2))

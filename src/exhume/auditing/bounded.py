@@ -19,7 +19,7 @@ class _EnoughError(Exception):
 def run_bounded(
     attack: Attack, release: Release, *, passes: int, seed: int, watch: Watch = ignore, resources: Resources = Resources()
 ) -> Reconstruction:
-    """The attack's answer, or after `passes` the rows it then had (none where it searched in a subspace)."""
+    """The attack's answer, or after `passes` the rows it then had."""
     last = torch.empty(0, release.d, dtype=torch.float64)
     spent = 0.0
 

@@ -3,30 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
+from typing import Any
 
 import click
 
-from exhume.cli import common
+from exhume.cli import brought, common
 
 
 @click.command("law", short_help="p, d, n: what to expect, in seconds.")
 @click.option("--p", type=int, help="Last-layer parameters (features).")
 @click.option("--ratio", type=float, help="p / (d n), instead of --p.")
-@click.option("--d", type=int, required=True, help="Input dimension.")
-@click.option("--n", type=int, required=True, help="Training samples.")
+@click.option("--d", type=int, help="Input dimension.")
 @click.option("--activation", default="relu", show_default=True)
+@click.option("--data", type=click.Path(path_type=Path), help="Training data of your own model, with --trained.")
+@brought.model_options
 @common.json_option
 @common.guarded
-def command(p: int | None, ratio: float | None, d: int, n: int, activation: str, as_json: bool) -> None:
-    """Say whether a model of this size can give up its training data.
+def command(p: int | None, ratio: float | None, d: int | None, activation: str, as_json: bool, **options: Any) -> None:
+    """Say whether a model of this size, or your own model, can give up its training data.
 
     \b
     exhume law --p 8000 --d 100 --n 20
     exhume law --ratio 0.5 --d 3072 --n 100
+    exhume law --trained pipeline.skops --data train.csv
     """
     from exhume.errors import ExhumeError
     from exhume.lab.law import expect
 
+    n = options["n"]
+    if options["trained"] is not None:
+        _own(options, as_json=as_json)
+        return
+    if d is None or n is None:
+        raise ExhumeError("give --d and --n with --p or --ratio, or your own model with --trained and --data.")
     if (p is None) == (ratio is None):
         raise ExhumeError("give either --p or --ratio.")
     if p is None:
@@ -53,3 +63,30 @@ def command(p: int | None, ratio: float | None, d: int, n: int, activation: str,
             ),
         ],
     )
+
+
+def _own(options: dict[str, Any], *, as_json: bool) -> None:
+    """The law on a user's model and data: no attack is run."""
+    from exhume.auditing import preflight, subject_of
+    from exhume.errors import ExhumeError
+
+    if options["data"] is None:
+        raise ExhumeError("the law needs the training data of --trained. Give --data.")
+    subject, _ = subject_of(brought.brought_from(options, options["data"], None))
+    law = preflight(subject)
+    if as_json:
+        common.emit_json(asdict(law))
+        return
+    lines = [
+        ("model", subject.about),
+        ("p / (d n)", f"{law.p} / ({law.d} x {law.n}) = {law.ratio:.3g}"),
+        ("p / (r n)", f"{law.ratio_effective:.3g}: {law.effective_dimension} directions carry 99% of the data"),
+        ("why", law.sentence),
+        ("fit", f"training error {law.train_error:.3g}" + (", it interpolates" if law.interpolates else "")),
+        ("conditioning", f"{law.conditioning:.1e}"),
+        ("drift", "not known" if law.drift is None else f"{law.drift:.1%}"),
+        ("sign", law.sign),
+        ("length", law.scale),
+        ("an attack takes", f"about {common.human_seconds(law.seconds)} and {law.memory_gb:.2g} GB here"),
+    ]
+    common.print_table(f"reconstruction is {law.outcome}", lines + [("note", warning) for warning in law.warnings])

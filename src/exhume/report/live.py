@@ -81,7 +81,7 @@ class LiveRun:
         """Candidate rows at the data's mean length: sign and length are settled only at the end."""
         subject, truth = self._subject, self._subject.truth
         if X.ndim != 2 or X.shape[1] != subject.release.d:
-            return {}  # rows inside a subspace, or training
+            return {}  # nothing to show yet
         guess = Reconstruction(X[:_PICTURES].cpu(), Status.STALLED, "", Certificate(0, 0, 1.0, 0.0), "", 0, 0.0)
         rows = subject.inputs_from(guess).rows
         rows = rows * (truth.rows.norm(dim=1).mean() / rows.norm(dim=1, keepdim=True).clamp(min=1e-300))
