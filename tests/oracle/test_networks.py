@@ -154,3 +154,13 @@ def test_learned_needs_decay_to_differ_from_the_plain_change() -> None:
     spectrum = torch.linalg.svdvals(course.change("first.weight"))
     assert spectrum[4] < 1e-6 * spectrum[0]  # four samples, four dimensions, once the decay is taken out
     assert torch.linalg.svdvals(decayed.trained["first.weight"] - decayed.initial["first.weight"])[4] > 1e-3 * spectrum[0]
+
+
+def test_the_learned_subspace_is_found_under_rounding_and_not_invented() -> None:
+    draw = torch.Generator().manual_seed(0)
+    change = torch.randn(300, 6, generator=draw, dtype=torch.float64) @ torch.randn(6, 40, generator=draw, dtype=torch.float64)
+    noise = torch.randn(300, 40, generator=draw, dtype=torch.float64)
+    for size in (0.0, 1e-3, 0.1):
+        assert row_space(change + size * noise).shape[1] == 6
+    decaying = noise * torch.logspace(0, -2, 40, dtype=torch.float64)
+    assert row_space(decaying).shape[1] == 40

@@ -24,6 +24,8 @@ POINTS = ("midpoint", "trained", "initial")
 _NUISANCE_SHARE = 1 / 3
 # A gap between singular values of dW1 that ends the data's subspace.
 _GAP = 30.0
+# Rounded weights fill the rest with noise: values above _SIGNAL times their median stand out, if the bulk ends below _BULK.
+_SIGNAL, _BULK = 2.0, 1.5
 _DECAY_ROUNDS = 3
 # Patch cost per place, of a unit input, that counts as zero.
 _NULL = 1e-8
@@ -72,8 +74,17 @@ def row_space(change: torch.Tensor) -> torch.Tensor:
     beyond = torch.cat([values[1:], torch.zeros_like(values[:1])]).clamp(min=floor)
     ratios = values.clamp(min=floor) / beyond
     best = int(ratios[:-1].argmax()) if len(values) > 1 else 0
-    rank = best + 1 if ratios[best] > _GAP else int((values > floor).sum())
+    rank = best + 1 if ratios[best] > _GAP else _rank_above_noise(values) or int((values > floor).sum())
     return vectors[:rank].T.to(change.dtype)
+
+
+def _rank_above_noise(values: torch.Tensor) -> int:
+    """Singular values above a flat bulk, as rounded or noised weights leave it; 0 where there is none."""
+    level = float(values.median())
+    rank = int((values > _SIGNAL * level).sum())
+    if not 0 < rank <= len(values) // 2:
+        return 0
+    return rank if values[rank] < _BULK * level and values[rank - 1] > _BULK * values[rank] else 0
 
 
 def input_space(change: torch.Tensor, spec: NetworkSpec) -> torch.Tensor:

@@ -51,7 +51,6 @@ class Rung:
     train_error: float
     held_out_error: float | None
     seconds: float
-    note: str = ""
 
     @property
     def leakage(self) -> float:
@@ -84,7 +83,7 @@ class Ladder:
 
 
 def cost(rung: Rung) -> float:
-    """What utility is left out of: the held-out error, or the training error where nothing was held out."""
+    """What a rung is weighed by: the held-out error, or the training error where nothing was held out."""
     return rung.held_out_error if rung.held_out_error is not None else rung.train_error
 
 
