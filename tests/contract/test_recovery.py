@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -171,3 +173,13 @@ def test_with_fewer_weights_than_nuisance_columns_the_attack_says_that_it_cannot
     assert row["status"] == "stalled"
     assert not row["certified"]
     assert row["rho"] > 0.5
+
+
+def test_weights_that_hold_no_rows_end_in_a_stall() -> None:
+    """Free norms, weights shuffled over the features: the pursuit finds nothing that stands out, and says so."""
+    data = small_sphere(d=10, n=4)
+    release = trained(data, ratio=10, activation="cosine", know_norm=False)
+    order = torch.randperm(release.p, generator=torch.Generator().manual_seed(0))
+    guess = GaussNewton().run(replace(release, weights=release.weights[:, order].contiguous()))
+    assert guess.status is Status.STALLED
+    assert len(guess.rows) >= 1

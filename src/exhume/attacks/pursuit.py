@@ -93,7 +93,7 @@ def _reshape(problem: SpanProblem, state: State, now: Search, *, limit: int, see
 
 
 def _signal(problem: SpanProblem, state: State) -> list[int]:
-    """Rows that cost more than noise to remove, one of each bunch."""
+    """Rows that cost more than noise to remove, one of each bunch; the strongest at least, for the verdict to be about a row."""
     costs = problem.removal_costs(state)
     noise = _NOISE * max(state.loss, precision(problem.dtype).converged) * (problem.d + problem.k) / (problem.p * problem.k)
     near = torch.cdist(state.X, state.X) < _SAME * math.sqrt(problem.d)
@@ -102,7 +102,7 @@ def _signal(problem: SpanProblem, state: State) -> list[int]:
     for i in costs.argsort(descending=True).tolist():
         if costs[i] > noise and errors[i] < _UNCERTAIN and not any(near[i, j] for j in kept):
             kept.append(i)
-    return kept
+    return kept or [int(costs.argmax())]
 
 
 def _climb(problem: SpanProblem, residual: torch.Tensor, found: torch.Tensor, count: int, *, seed: int, key: int) -> torch.Tensor:
