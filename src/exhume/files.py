@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import struct
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from exhume.errors import ExhumeError
 
@@ -47,6 +50,19 @@ def require_writable(path: Path) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write `text` to `path`, whole or not at all."""
     write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))  # type: ignore[arg-type]
+
+
+def json_text(value: Any, *, indent: int | None = None) -> str:
+    """The value as JSON, which has no NaN and no infinity: they become null."""
+    return json.dumps(_without_nan(value), indent=indent)
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nan(v) for key, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def require_file(path: Path, what: str) -> None:

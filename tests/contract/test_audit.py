@@ -19,6 +19,7 @@ from torch import nn
 import exhume
 from audit_cases import descend, digit_pictures, patients, relu_pipeline, two_layer
 from exhume.auditing import Brought, Knowledge, choose, climb, run_audit, subject_of
+from exhume.auditing.mitigate import count_rebuilt, prune_features
 from exhume.errors import ExhumeError
 from exhume.report import write_audit
 
@@ -152,6 +153,24 @@ def test_the_ladder_measures_every_step_and_names_the_cheapest() -> None:
     assert ladder.cheapest is not None
     assert ladder.cheapest.leakage == 0
     assert ("withholding theta_0", "there is none to withhold") in ladder.skipped
+
+
+def test_pruning_whole_features_of_a_network_is_no_protection() -> None:
+    X, y = digit_pictures(6)
+    net = two_layer(bias=False)
+    brought = Brought(net, (X, y), init={name: value.clone() for name, value in net.state_dict().items()})
+    descend(net, X, y)
+    pruned, _ = subject_of(prune_features(brought, head="3", share=0.5))
+    assert int(pruned.release.alive.sum()) == 256
+    assert run_audit(pruned).verdict.rebuilt == 6
+
+
+def test_a_count_that_chance_gives_is_no_leak() -> None:
+    model, X, y = relu_pipeline(8)
+    subject, _ = subject_of(Brought(model, (X, y)))
+    everywhere = torch.zeros_like(subject.truth.rows[:1])  # a row that is near to all rows, trained on or not
+    assert count_rebuilt(subject, None, everywhere, 2.0, unit=False, seed=0) == 0
+    assert count_rebuilt(subject, None, subject.truth.rows[:3], 0.1, unit=False, seed=0) == 3
 
 
 def test_knowledge_is_a_switch() -> None:

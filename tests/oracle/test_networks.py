@@ -143,6 +143,17 @@ def test_any_module_with_a_linear_end_is_accepted() -> None:
     assert torch.allclose(features.value(X), torch.tanh(module[1](X)))
 
 
+def test_removed_features_take_no_part() -> None:
+    module = nn.Sequential(nn.Flatten(), nn.Linear(64, 20), nn.Tanh(), nn.Linear(20, 2)).double()
+    alive = torch.arange(20) % 3 != 0
+    whole, part = (ModuleFeatures(module, SHAPE, dtype=torch.float64, alive=which) for which in (None, alive))
+    X, dX = rows(2), rows(2, 1)
+    assert part.p == int(alive.sum())
+    assert torch.equal(part.value(X), whole.value(X)[:, alive])
+    cotangent = torch.randn(2, part.p, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    assert torch.allclose((part.jvp(X, dX)[1] * cotangent).sum(), (part.vjp(X, cotangent) * dX).sum())
+
+
 def test_learned_needs_decay_to_differ_from_the_plain_change() -> None:
     from conftest import small_sphere
     from exhume.victims import NetworkVictim, train_network

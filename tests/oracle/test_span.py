@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from conftest import small_sphere, trained
 from exhume.attacks import pursuit
-from exhume.attacks.certificate import row_errors
+from exhume.attacks.certificate import judge, row_errors
 from exhume.attacks.span import SpanProblem, State
 from exhume.features import RandomFeatures
 from exhume.linalg import blocks
+from exhume.result import Certificate, Status
 
 
 @pytest.fixture(params=["relu", "tanh", "cosine"])
@@ -120,6 +123,16 @@ def test_error_bars_follow_noise_in_the_weights() -> None:
     errors = (state.X - data.rows).norm(dim=1) / data.rows.norm(dim=1)
     ratio = errors / torch.tensor(row_errors(problem, state))
     assert 0.4 < ratio.median() < 2.5
+
+
+def test_rows_that_rounding_could_imitate_prove_nothing() -> None:
+    proof = Certificate(
+        9000, 930, loss=1e-18, floor=1e-15, row_errors=(1e-9, 1e-3), weakest_row=5e-15, strongest_spare=1e-21, separation=1.0
+    )
+    status, reason = judge(proof, converged=True)
+    assert status is Status.UNCERTIFIED
+    assert "stand in for one sample" in reason
+    assert judge(replace(proof, weakest_row=1e-9), converged=True)[0] is Status.CERTIFIED
 
 
 def test_free_norms_stay_within_their_bounds() -> None:

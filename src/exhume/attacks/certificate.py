@@ -15,6 +15,8 @@ from exhume.result import Certificate, Status
 MARGIN = 1.1
 # A row whose relative standard error is above this is not pinned down.
 VAGUE = 0.02
+# A row that matters less than this many times the floor proves nothing: many of them can imitate a row that is not there.
+STANDS_OUT = 100.0
 _PROBES = 3
 # Two rows whose slopes agree on every feature give 0 up to rounding.
 _SEPARATE = 1e-9
@@ -82,6 +84,9 @@ def judge(proof: Certificate, *, converged: bool) -> tuple[Status, str]:
     vague = sum(error > VAGUE for error in proof.row_errors)
     if proof.loss <= proof.floor and enough and vague:
         return Status.UNCERTIFIED, f"the loss is zero but {vague} of {len(proof.row_errors)} rows have error bars above {VAGUE:.0%}"
+    if proof.loss <= proof.floor and enough and proof.weakest_row < STANDS_OUT * proof.floor:
+        weak = f"the weakest row costs {proof.weakest_row:.1e} of loss to remove, no more than rounding could"
+        return Status.UNCERTIFIED, f"the loss is zero but {weak}: several such rows may stand in for one sample"
     if proof.loss <= proof.floor and enough:
         return Status.CERTIFIED, f"the loss is at the rounding floor with {count}: a chance fit is impossible"
     if proof.loss <= proof.floor:

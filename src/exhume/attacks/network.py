@@ -123,11 +123,11 @@ def network_problem(
     spec, dtype, norm = release.features, release.weights.dtype, release.facts.input_norm
     assert isinstance(spec, NetworkSpec)
     theta, parameters = course.change(f"{spec.head}.weight"), course.at(point)
-    radius = norm if norm is not None else math.sqrt(release.d)
+    radius, alive = norm if norm is not None else math.sqrt(release.d), release.alive
     if not architecture(spec.architecture).one_hidden_layer:
         module = build_network(spec, parameters)
-        return ModuleSpan(ModuleFeatures(module, spec.input_shape, dtype=dtype, device=device, basis=basis), theta, radius=radius)
-    alive = release.alive
+        features = ModuleFeatures(module, spec.input_shape, dtype=dtype, device=device, basis=basis, alive=alive)
+        return ModuleSpan(features, theta[:, alive], radius=radius)
     matrix = MatrixFeatures.of_layer(parameters, spec.activation, alive=alive, device=device, dtype=dtype)
     if basis is not None:
         matrix = MatrixFeatures.projected(matrix, basis, matrix.p)

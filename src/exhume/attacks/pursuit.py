@@ -29,6 +29,8 @@ _MOST_STEPS = 60  # of one round
 _CG = ((1e-7, 10), (1e-4, 6), (math.inf, 2))
 # Below this loss superfluous rows make the problem degenerate: the search tries to do without them.
 _LEAN = 1e-7
+# Rows that cost less are no samples: where features are smooth, many such rows together stand in for one that was missed.
+_STAND_IN = 1e-7
 # A row stays when its removal costs this multiple of what a row fitted to noise would cost.
 _NOISE = 3.0
 # A row whose relative standard error is above this stands for nothing yet.
@@ -55,6 +57,12 @@ def advance(problem: SpanProblem, state: State, now: Search, plan: Plan, *, limi
     if now.fallback is not None and search.stalled(now.losses, _PRUNED_PACE) and state.loss > floors.converged:
         return search.undo_pruning(problem, now)
     over = search.stalled(now.losses, _PACE) or len(now.losses) > _MOST_STEPS
+    if (over or state.loss <= floors.converged) and state.loss < _LEAN and now.fallback is None and now.full < _PATIENCE:
+        strong = (problem.removal_costs(state) > _STAND_IN).nonzero().flatten().tolist()
+        if 0 < len(strong) < state.m:
+            return _extended(
+                problem, replace(now, full=now.full + 1), state.X[strong], min(_PACE.least, limit - len(strong)), seed=seed
+            )
     if state.loss <= floors.converged or (over and state.loss <= floors.certified):
         return search.prune(problem, state, now)
     if over and now.fallback is None and now.drop is None and state.loss < _LEAN:
@@ -84,12 +92,15 @@ def _reshape(problem: SpanProblem, state: State, now: Search, *, limit: int, see
         last = problem.state(best)
         last = problem.state(best[_signal(problem, last)])
         return replace(now, X=last.X, stage="failed"), last
-    residual = problem.state(X).residual
     count = min(limit - len(X), max(_PACE.least, int(_PACE.growth * len(X))))
-    added = _climb(problem, residual, X, count, seed=seed, key=now.round + 1)
     level = criterion if gained else now.level
-    changes = {"round": now.round + 1, "full": idle, "level": level, "drop": None, "best": best}
-    return search.restart(problem, now, torch.cat([X, added]), **changes)
+    return _extended(problem, replace(now, full=idle, level=level, best=best), X, count, seed=seed)
+
+
+def _extended(problem: SpanProblem, now: Search, X: torch.Tensor, count: int, *, seed: int) -> tuple[Search, State]:
+    """The rows X and `count` more, where what X leaves correlates most with a feature vector."""
+    added = _climb(problem, problem.state(X).residual, X, count, seed=seed, key=now.round + 1)
+    return search.restart(problem, now, torch.cat([X, added]), round=now.round + 1, drop=None)
 
 
 def _signal(problem: SpanProblem, state: State) -> list[int]:

@@ -59,10 +59,7 @@ def calibrate(
     as_seen: Callable[[torch.Tensor], torch.Tensor],  # rows and samples as they are compared
 ) -> Calibration:
     """The false-positive rate of "rebuilt within `within`" on references, and a run on weights shuffled over the features."""
-    if held_out is not None:
-        samples, reference = held_out.rows, "held-out samples"
-    else:
-        samples, reference = _shuffled_columns(subject.truth, seed), "training samples with their columns shuffled"
+    samples, reference = references(subject.truth, held_out, seed)
     false = int((near(guess.rows, as_seen(samples)) < within).sum())
     upper = float(binomtest(false, len(samples)).proportion_ci(method="wilson").high)
     # Weights whose features were shuffled have the same size and values, and no sample in them.
@@ -70,6 +67,18 @@ def calibrate(
     null = subject.inputs_from(run_bounded(attack, _shuffled(subject.release, seed), passes=work, seed=seed, resources=resources))
     matches = int((near(as_seen(null.rows), as_seen(subject.truth.rows)) < within).sum())
     return Calibration(reference, len(samples), false, upper, len(null.rows), matches, null.certified)
+
+
+def references(truth: Dataset, held_out: Dataset | None, seed: int) -> tuple[torch.Tensor, str]:
+    """Samples that the model was not trained on, and what they are."""
+    if held_out is not None:
+        return held_out.rows, "held-out samples"
+    return _shuffled_columns(truth, seed), "training samples with their columns shuffled"
+
+
+def beyond_chance(found: int, expected: float) -> bool:
+    """Whether a count of rebuilt samples is more than twice what chance gives."""
+    return found > 2 * expected
 
 
 def _shuffled_columns(truth: Dataset, seed: int) -> torch.Tensor:

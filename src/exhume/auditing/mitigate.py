@@ -17,14 +17,16 @@ from exhume.attacks import Resources, Watch
 from exhume.attacks.base import ignore
 from exhume.auditing import retrain
 from exhume.auditing.bounded import run_bounded
-from exhume.auditing.calibrate import near
+from exhume.auditing.calibrate import beyond_chance, near, references
 from exhume.auditing.choose import choose
 from exhume.auditing.inputs import Brought, subject_of
 from exhume.auditing.preflight import training_error
 from exhume.auditing.run import Audit
 from exhume.auditing.subject import Knowledge, Subject
+from exhume.data import Dataset
 from exhume.errors import ExhumeError
 from exhume.linalg import streams
+from exhume.victims.pruning import prune_by_magnitude
 
 # An attack on a mitigated model gets this many times the work that the open one took.
 _PATIENCE = 2.0
@@ -148,9 +150,8 @@ def _measure(
     for option in (o for o in choose(subject.release) if o.place is not None):
         guess = run_bounded(option.attack, subject.release, passes=work, seed=seed, watch=watch, resources=resources)
         inputs, spent = subject.inputs_from(guess), spent + guess.seconds
-        found = max(
-            found or (0, False), (_rebuilt(subject, inputs.rows, first.within, unit=inputs.scale == "unknown"), guess.certified)
-        )
+        count = count_rebuilt(subject, held_out, inputs.rows, first.within, unit=inputs.scale == "unknown", seed=seed)
+        found = max(found or (0, False), (count, guess.certified))
         if found[0] == subject.truth.n:
             break
     assert found is not None
@@ -159,11 +160,14 @@ def _measure(
     return Rung(step.step, step.setting, step.how, found[0], subject.truth.n, found[1] and found[0] > 0, error, outside, spent)
 
 
-def _rebuilt(subject: Subject, rows: torch.Tensor, within: float, *, unit: bool) -> int:
-    truth = subject.truth.rows
+def count_rebuilt(subject: Subject, held_out: Dataset | None, rows: torch.Tensor, within: float, *, unit: bool, seed: int) -> int:
+    """Training samples near a row; none where samples that were not trained on are as near as often."""
+    truth, (others, _) = subject.truth.rows, references(subject.truth, held_out, seed)
     if unit:
-        rows, truth = (one / one.norm(dim=1, keepdim=True).clamp(min=1e-300) for one in (rows, truth))
-    return int((near(rows, truth) < within).sum())
+        rows, truth, others = (one / one.norm(dim=1, keepdim=True).clamp(min=1e-300) for one in (rows, truth, others))
+    count, by_chance = ((near(rows, samples) < within).double() for samples in (truth, others))
+    found = int(count.sum())
+    return found if beyond_chance(found, len(truth) * float(by_chance.mean())) else 0
 
 
 def _steps(brought: Brought, knowledge: Knowledge, subject: Subject, seed: int, skipped: list[tuple[str, str]]) -> Iterator[_Step]:
@@ -183,7 +187,8 @@ def _steps(brought: Brought, knowledge: Knowledge, subject: Subject, seed: int, 
     for size in NOISES:
         yield applied("weight noise", f"{size:g} of their size", partial(_noised, size=size, seed=seed))
     for share in PRUNED:
-        yield applied("pruning", f"smallest {share:.0%} to zero", partial(_pruned, share=share))
+        prune = partial(prune_features, brought, head=subject.head, share=share)
+        yield _Step("pruning", f"{share:.0%} of the features", "applied", lambda prune=prune: (prune(), knowledge))  # type: ignore[misc]
     if brought.init is not None and knowledge.init != "none":
         hidden = replace(knowledge, init="none")
         yield _Step("withholding theta_0", "no weights before training", "applied", lambda: (brought, hidden))
@@ -207,10 +212,6 @@ def _noised(weights: np.ndarray, *, size: float, seed: int) -> np.ndarray:
     return weights + size * np.sqrt(np.mean(np.square(weights))) * noise
 
 
-def _pruned(weights: np.ndarray, *, share: float) -> np.ndarray:
-    return np.where(np.abs(weights) > np.quantile(np.abs(weights), share), weights, 0.0)
-
-
 def _rounded(weights: np.ndarray, *, dtype: torch.dtype) -> np.ndarray:
     return torch.as_tensor(weights).to(dtype).to(torch.float64).numpy()
 
@@ -223,11 +224,27 @@ def _int8(weights: np.ndarray) -> np.ndarray:
 
 def _change_sklearn(brought: Brought, edit: Edit) -> Brought:
     model = copy.deepcopy(retrain.open_model(brought))
-    last = model[-1] if hasattr(model, "steps") else model
+    last = retrain.last_step(model)
     if not hasattr(last, "coef_"):
         last.coefs_ = [edit(W) for W in last.coefs_]
     else:
         last.coef_ = edit(np.asarray(last.coef_, dtype=np.float64))
+    return replace(brought, trained=model)
+
+
+def prune_features(brought: Brought, *, head: str | None, share: float) -> Brought:
+    """Whole features, by the size of their weights in the last layer, out of every output."""
+    model = copy.deepcopy(retrain.open_model(brought))
+    if head is not None:
+        weight = model.get_submodule(head).weight
+        weight.data = prune_by_magnitude(weight.data, share)
+        return replace(brought, trained=model)
+    last = retrain.last_step(model)
+    if hasattr(last, "coef_"):
+        weights = torch.as_tensor(np.atleast_2d(np.asarray(last.coef_, dtype=np.float64)))
+        last.coef_ = prune_by_magnitude(weights, share).numpy().reshape(np.shape(last.coef_))
+    else:
+        last.coefs_ = [*last.coefs_[:-1], prune_by_magnitude(torch.as_tensor(last.coefs_[-1].T.copy()), share).numpy().T]
     return replace(brought, trained=model)
 
 

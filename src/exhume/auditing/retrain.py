@@ -45,7 +45,7 @@ def with_decay(brought: Brought, subject: Subject, factor: float) -> Brought:
     model = open_model(brought)
     if isinstance(model, BaseEstimator):
         fresh = clone(model)
-        last = _last(fresh)
+        last = last_step(fresh)
         if hasattr(last, "C"):
             last.set_params(C=last.C / factor)
         elif hasattr(last, "alpha"):
@@ -85,7 +85,7 @@ def with_dp(brought: Brought, subject: Subject, epsilon: float, delta_share: flo
     delta = delta_share / len(X)
     if isinstance(model, BaseEstimator):
         copied = copy.deepcopy(model)
-        last = _last(copied)
+        last = last_step(copied)
         if not hasattr(last, "coef_"):
             raise ExhumeError("DP-SGD is run here on linear models over random features and on torch modules.")
         raw, _, _ = rows_of(brought.data, brought.n)
@@ -104,7 +104,8 @@ def with_dp(brought: Brought, subject: Subject, epsilon: float, delta_share: flo
     return replace(brought, trained=module)
 
 
-def _last(model: Any) -> Any:
+def last_step(model: Any) -> Any:
+    """The estimator itself, or a pipeline's last step."""
     return model[-1] if isinstance(model, Pipeline) else model
 
 

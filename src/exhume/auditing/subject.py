@@ -43,6 +43,7 @@ class Subject:
     stretch: float = 1.0
     constant: bool = False
     notes: tuple[str, ...] = ()
+    head: str | None = None  # the last layer's name in the user's module
 
     def rows_for(self, inputs: torch.Tensor) -> torch.Tensor:
         """Model inputs as rows of the release."""

@@ -39,6 +39,11 @@ class _Logits(nn.Module):
         return answer if isinstance(answer, torch.Tensor) else answer.logits
 
 
+def _inner(module: nn.Module) -> nn.Module:
+    """The user's own module."""
+    return module.inner if isinstance(module, _Logits) else module
+
+
 @dataclass(frozen=True)
 class _Layer:
     """A hidden layer act(W x + b) that feeds the last one."""
@@ -76,8 +81,10 @@ def torch_subject(
     layer = _hidden_layer(double, last, example)
     outputs = _outputs(double, shape)
     if layer is not None and (layer.activation.homogeneous or not layer.biased):
-        return _two_layer(name, layer, last, after, start, truth, outputs, encode, knowledge)
-    return _whole(name, answers, last, example, after, start, truth, outputs, encode, knowledge)
+        subject = _two_layer(name, layer, last, after, start, truth, outputs, encode, knowledge)
+    else:
+        subject = _whole(name, answers, last, example, after, start, truth, outputs, encode, knowledge)
+    return replace(subject, head=last.removeprefix("inner.") if isinstance(answers, _Logits) else last)
 
 
 def _load(module: nn.Module, weights: Mapping[str, torch.Tensor] | None, which: str) -> None:
@@ -122,8 +129,7 @@ def _start(module: nn.Module, init: Mapping[str, torch.Tensor] | None, knowledge
     if init is None or knowledge.init == "none":
         return {}
     before = copy.deepcopy(module)
-    inner = before.inner if isinstance(before, _Logits) else before
-    _load(inner, init, "initial")
+    _load(_inner(before), init, "initial")
     return {k: v.detach().clone() for k, v in before.state_dict().items() if v.is_floating_point()}
 
 
@@ -180,15 +186,12 @@ def _two_layer(
     fixed = bool(start) and torch.equal(known["first.weight"], trained["first.weight"])
     native = after[f"{last}.weight"].dtype
     dtype = torch.float64 if native == torch.float64 or (not fixed and p * d <= _FLOAT64_LIMIT) else torch.float32
-    if knowledge.init == "last":
-        known = {"head.weight": known["head.weight"]} if known else {}
-    trained, known = ({k: v.to(dtype) for k, v in side.items()} for side in (trained, known))
+    trained, known = _as_known(trained, known, "head.weight", dtype, knowledge)
     spec = NetworkSpec("two-layer", (d,), len(trained["head.weight"]), p, p, layer.activation.name)
     facts = facts_of(truth, outputs, knowledge, stretch=None if layer.biased else stretch)
     about = f"a layer of {p} {layer.activation.name} units{' with biases' if layer.biased else ''} under a linear one"
-    facts = replace(facts, pruned=bool((trained["head.weight"] == 0).all(0).any()))  # zeros tell which features were removed
-    change = trained["head.weight"] - known.get("head.weight", torch.zeros((), dtype=dtype))
-    release = Release(change, spec, facts, trained, known)
+    facts = replace(facts, pruned=_pruned(trained["head.weight"]))
+    release = Release(_learned(trained, known, "head.weight"), spec, facts, trained, known)
     return Subject(name, about, release, truth, outputs, encode or _as_fed, _classes(truth, release.k), stretch, layer.biased)
 
 
@@ -212,15 +215,33 @@ def _whole(
     brought = f"{name} (brought)"
     bring_module(brought, module, homogeneous=grows)
     first = next((n for n, m in module.named_modules() if isinstance(m, nn.Linear | nn.Conv2d) and n != last and _plain(m)), None)
-    dtype = torch.float64 if sum(v.numel() for v in after.values()) <= _FLOAT64_LIMIT else torch.float32
-    trained, known = ({n: v.to(dtype) for n, v in side.items()} for side in (after, start))
-    if knowledge.init == "last":
-        known = {head: known[head]} if known else {}
+    size = sum(v.numel() for v in after.values())
+    dtype = torch.float64 if size <= _FLOAT64_LIMIT else torch.float32
+    trained, known = _as_known(after, start, head, dtype, knowledge)
     spec = NetworkSpec(brought, tuple(example.shape[1:]), k, h, h, head=last, first=first)
-    facts = facts_of(truth, outputs, knowledge, stretch=1.0 if grows else None)
-    change = trained[head] - known.get(head, torch.zeros((), dtype=dtype))
-    about = f"a {type(module).__name__} with {sum(v.numel() for v in after.values())} parameters, {h} features under its last layer"
-    return Subject(name, about, Release(change, spec, facts, trained, known), truth, outputs, encode or _as_fed, _classes(truth, k))
+    facts = replace(facts_of(truth, outputs, knowledge, stretch=1.0 if grows else None), pruned=_pruned(trained[head]))
+    about = f"a {type(_inner(module)).__name__} with {size} parameters, {h} features under its last layer"
+    release = Release(_learned(trained, known, head), spec, facts, trained, known)
+    return Subject(name, about, release, truth, outputs, encode or _as_fed, _classes(truth, k))
+
+
+_Weights = dict[str, torch.Tensor]
+
+
+def _as_known(after: _Weights, start: _Weights, head: str, dtype: torch.dtype, knowledge: Knowledge) -> tuple[_Weights, _Weights]:
+    """Weights after and before training in `dtype`, of the latter what the attacker knows."""
+    kept = {head: start[head]} if knowledge.init == "last" and start else start
+    return {k: v.to(dtype) for k, v in after.items()}, {k: v.to(dtype) for k, v in kept.items()}
+
+
+def _pruned(weights: torch.Tensor) -> bool:
+    """Whether features were removed after training: their weights are zero in every output."""
+    return bool((weights == 0).all(0).any())
+
+
+def _learned(trained: _Weights, known: _Weights, head: str) -> torch.Tensor:
+    """theta_T - theta_0 of the last layer, or theta_T where theta_0 is not known."""
+    return trained[head] - known[head] if head in known else trained[head]
 
 
 def _as_fed(X: np.ndarray, y: np.ndarray) -> Dataset:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from exhume.auditing.calibrate import Calibration
+from exhume.auditing.calibrate import Calibration, beyond_chance
 from exhume.auditing.preflight import Preflight
 from exhume.result import Reconstruction
 from exhume.score import Score
@@ -40,7 +40,7 @@ def judge(
     n, found = score.n_true, score.covered
     expected = n * calibration.rate
     by_null = calibration.null_matches or 0
-    told = found > 2 * max(expected, by_null)
+    told = beyond_chance(found, max(expected, by_null))
     share = f"within {within:.0%}" + (" in direction, their length being unknown" if directions else " of their length")
     rate = (
         f"By the same rule {calibration.false_positives} of {calibration.references} {calibration.reference} would count as "

@@ -16,12 +16,8 @@ LEAKS = 3  # exit code: more was rebuilt than --fail-above allows
 
 @click.command("audit", short_help="Can these weights be released? Your model, a verdict, a report.")
 @brought.model_options
-@click.option(
-    "--data", type=click.Path(path_type=Path), required=True, help="What it was trained on: npz (X, y), CSV, folder of images."
-)
-@click.option("--holdout", type=click.Path(path_type=Path), help="Samples it was not trained on, for false positives and utility.")
+@brought.data_options
 @brought.knowledge_options
-@click.option("--within", type=float, default=0.1, show_default=True, help="Relative distance below which a sample is rebuilt.")
 @click.option("--attack", help="Run this attack only (default: by what is known; --explain tells).")
 @click.option("--explain", is_flag=True, help="Say which attacks would be run, and why, and stop.")
 @click.option(
@@ -53,7 +49,7 @@ def command(**options: Any) -> None:
     if not 0 <= options["fail_above"] <= 1:
         raise ExhumeError(f"--fail-above is a share between 0 and 1, got {options['fail_above']}.")
     knowledge = brought.knowledge_from(options)
-    subject, held_out = subject_of(brought.brought_from(options, options["data"], options["holdout"]), knowledge)
+    subject, held_out = subject_of(brought.brought_from(options), knowledge)
     attack = None if options["attack"] is None else attack_named(options["attack"])
     if options["explain"]:
         _explain([(o.attack.name, o.place, o.why) for o in choose(subject.release)], as_json=options["as_json"])

@@ -41,6 +41,16 @@ model_options = common.options(
     click.option("--n", type=int, help="Use the first n samples of --data."),
 )
 
+data_options = common.options(
+    click.option(
+        "--data", type=click.Path(path_type=Path), required=True, help="What it was trained on: npz (X, y), CSV, folder of images."
+    ),
+    click.option(
+        "--holdout", type=click.Path(path_type=Path), help="Samples it was not trained on, for false positives and utility."
+    ),
+    click.option("--within", type=float, default=0.1, show_default=True, help="Relative distance below which a sample is rebuilt."),
+)
+
 knowledge_options = common.options(
     click.option(
         "--know-init",
@@ -55,7 +65,7 @@ knowledge_options = common.options(
 )
 
 
-def brought_from(options: dict[str, Any], data: Path, held_out: Path | None) -> Brought:
+def brought_from(options: dict[str, Any]) -> Brought:
     """The model and its data as the options name them."""
     from exhume.auditing import Brought
     from exhume.errors import ExhumeError
@@ -64,10 +74,10 @@ def brought_from(options: dict[str, Any], data: Path, held_out: Path | None) -> 
         raise ExhumeError("name the trained model with --trained: weights, a .skops pipeline or a .pt2 program.")
     return Brought(
         options["trained"],
-        data,
+        options["data"],
         model=options["model"],
         init=options["init"],
-        held_out=held_out,
+        held_out=options.get("holdout"),
         head=options["head"],
         mean=options["mean"],
         spread=options["std"],

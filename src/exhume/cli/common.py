@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
-import json
 import math
 import sys
 import time
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from exhume.errors import ExhumeError
+from exhume.files import json_text
 
 if TYPE_CHECKING:
     from exhume.attacks import Progress, Resources, Watch
@@ -221,17 +221,7 @@ def attack_from(name: str, rows: int | None, starts: int | None, max_steps: int 
 
 def emit_json(value: dict[str, Any]) -> None:
     """One JSON object on stdout; numbers that JSON cannot carry become null."""
-    click.echo(json.dumps(_plain(value)))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+    click.echo(json_text(value))
 
 
 def human_seconds(seconds: float | None) -> str:

@@ -72,7 +72,7 @@ def _own(options: dict[str, Any], *, as_json: bool) -> None:
 
     if options["data"] is None:
         raise ExhumeError("the law needs the training data of --trained. Give --data.")
-    subject, _ = subject_of(brought.brought_from(options, options["data"], None))
+    subject, _ = subject_of(brought.brought_from(options))
     law = preflight(subject)
     if as_json:
         common.emit_json(asdict(law))

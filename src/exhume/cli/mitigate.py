@@ -14,12 +14,8 @@ from exhume.cli import brought, common
 
 @click.command("mitigate", short_help="What would stop the attack, and what that costs in accuracy.")
 @brought.model_options
-@click.option(
-    "--data", type=click.Path(path_type=Path), required=True, help="What it was trained on: npz (X, y), CSV, folder of images."
-)
-@click.option("--holdout", type=click.Path(path_type=Path), help="Samples it was not trained on: utility is measured on them.")
+@brought.data_options
 @brought.knowledge_options
-@click.option("--within", type=float, default=0.1, show_default=True, help="Relative distance below which a sample is rebuilt.")
 @click.option("--bearable", type=float, default=0.0, show_default=True, help="Share of rebuilt samples that counts as stopped.")
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path("exhume-mitigate"), show_default=True, help="Folder of the report."
@@ -47,7 +43,7 @@ def command(**options: Any) -> None:
         raise ExhumeError(f"--bearable is a share between 0 and 1, got {options['bearable']}.")
     require_writable(options["out"] / "index.html")
     resources = common.resources_from(options["memory"], options["device"], options["threads"], None)
-    knowledge, given = brought.knowledge_from(options), brought.brought_from(options, options["data"], options["holdout"])
+    knowledge, given = brought.knowledge_from(options), brought.brought_from(options)
     subject, held_out = subject_of(given, knowledge)
     quiet = options["quiet"] or options["as_json"]
 

@@ -113,6 +113,12 @@ def standardised(
     )
 
 
+def one_size(labels: np.ndarray) -> float | None:
+    """|y|, where all labels have the same size other than zero."""
+    sizes = np.abs(labels)
+    return float(sizes[0]) if len(labels) and np.ptp(sizes) == 0 and sizes[0] != 0 else None
+
+
 def photographs(name: str, images: np.ndarray, labels: np.ndarray, *, size: int | None, label_size: float | None) -> Dataset:
     """Images (n, channels, side, side) of bytes, standardised over all entries; averaged down to `size` pixels per side."""
     n, channels, side, _ = images.shape

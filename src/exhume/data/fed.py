@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from exhume.data.dataset import Dataset
+from exhume.data.dataset import Dataset, one_size
 from exhume.data.folder import read_folder
 from exhume.data.own import read_rows
 from exhume.errors import ExhumeError
@@ -47,14 +47,13 @@ def fed_rows(
         raise ExhumeError("--std must be positive everywhere.")
     rows = ((raw.flatten(1) - centre) / width).contiguous()
     y = np.asarray(y, dtype=np.float64)
-    size = float(np.abs(y[0])) if len(y) and np.ptp(np.abs(y)) == 0 and y[0] != 0 else None
     kind = "image" if image else "table"
     names = columns if columns or image else tuple(f"x{i}" for i in range(rows.shape[1]))
     white = 1.0
     if image:  # shown as pixels from 0 to white: bytes, shares, or values around zero
         low, white = (0.0, 255.0 if X.max() > 1 else 1.0) if X.min() >= 0 else (-float(np.abs(X).max()), 2 * float(np.abs(X).max()))
         centre = centre - low
-    return Dataset(name, rows, torch.as_tensor(y), kind, centre, width, tuple(X.shape[1:]), names, white, label_size=size)
+    return Dataset(name, rows, torch.as_tensor(y), kind, centre, width, tuple(X.shape[1:]), names, white, label_size=one_size(y))
 
 
 def _per_entry(what: str, values: np.ndarray, X: np.ndarray) -> torch.Tensor:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from exhume.data.dataset import Dataset, standardised
+from exhume.data.dataset import Dataset, one_size, standardised
 from exhume.errors import ExhumeError
 from exhume.files import require_file
 
@@ -62,7 +62,6 @@ def own_file(*, path: Path | None, n: int | None) -> Dataset:
     if path is None:
         raise ExhumeError("--data file needs --data-file: an npz with arrays X and y, or a CSV with the label last.")
     X, y, columns = read_rows(path, n)
-    size = float(np.abs(y[0])) if len(y) and np.ptp(np.abs(y)) == 0 and y[0] != 0 else None
     image = X.ndim == 4
     white = (255.0 if X.max() > 1 else 1.0) if image else 1.0
     return standardised(
@@ -74,7 +73,7 @@ def own_file(*, path: Path | None, n: int | None) -> Dataset:
         kind="image" if image else "table",
         columns=columns,
         white=white,
-        label_size=size,
+        label_size=one_size(y),
     )
 
 

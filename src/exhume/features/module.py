@@ -25,6 +25,7 @@ class ModuleFeatures:
         dtype: torch.dtype,
         device: torch.device | str = "cpu",
         basis: torch.Tensor | None = None,  # Q, (d, r)
+        alive: torch.Tensor | None = None,  # (p,) which features take part; None means all
     ) -> None:
         self.input_shape, size = input_shape, math.prod(input_shape)
         self.dtype, self.device = dtype, torch.device(device)
@@ -34,7 +35,8 @@ class ModuleFeatures:
         example = torch.linspace(-1, 1, 2 * size, dtype=dtype, device=self.device).reshape(2, *input_shape)
         self.last = find_last_linear(module, example)
         self._body = _without_last(module, self.last)
-        self.p = int(self._body(example).shape[1])
+        self._alive = None if alive is None or bool(alive.all()) else alive.to(self.device)
+        self.p = int(self._body(example).shape[1]) if self._alive is None else int(self._alive.sum())
 
     @staticmethod
     def of_release(release: Release, *, dtype: torch.dtype, device: torch.device | str = "cpu") -> ModuleFeatures:
@@ -46,7 +48,8 @@ class ModuleFeatures:
     def value(self, X: torch.Tensor) -> torch.Tensor:
         """phi of every row, (m, p)."""
         rows = X if self._basis is None else X @ self._basis.T
-        return self._body(rows.reshape(len(X), *self.input_shape))
+        phi = self._body(rows.reshape(len(X), *self.input_shape))
+        return phi if self._alive is None else phi[:, self._alive]
 
     def jvp(self, X: torch.Tensor, dX: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """phi and J_i dx_i of every row, (m, p) each."""

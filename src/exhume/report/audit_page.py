@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 import platform
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +14,7 @@ from exhume.auditing import Audit, Ladder
 from exhume.auditing.mitigate import cost
 from exhume.auditing.verdict import LIMITS
 from exhume.data import Dataset
-from exhume.files import write_text
+from exhume.files import json_text, write_text
 from exhume.report import figures
 from exhume.report.page import render
 
@@ -26,25 +24,16 @@ _PICTURES, _TABLE_ROWS, _TABLE_COLUMNS = 20, 8, 8
 def write_audit(audit: Audit, folder: Path, *, command: str = "") -> Path:
     """Write index.html and report.json into `folder`; neither needs a network or another file."""
     row = audit.row() | {"exhume": __version__, "torch": torch.__version__, "python": platform.python_version(), "command": command}
-    write_text(folder / "report.json", json.dumps(plain(row), indent=1))
+    write_text(folder / "report.json", json_text(row, indent=1))
     return render(folder, "audit.html.j2", **audit_context(audit, command))
 
 
 def write_ladder(audit: Audit, ladder: Ladder, folder: Path, *, command: str = "") -> Path:
     """The audit's page with the mitigation ladder on it, and ladder.json."""
-    write_text(folder / "ladder.json", json.dumps(plain(ladder.row() | {"exhume": __version__, "command": command}), indent=1))
+    write_text(folder / "ladder.json", json_text(ladder.row() | {"exhume": __version__, "command": command}, indent=1))
     context = audit_context(audit, command)
     context |= {"rungs": ladder.rungs, "skipped": ladder.skipped, "best": ladder.cheapest, "price": cost}
     return render(folder, "ladder.html.j2", **context, ladder=figures.ladder(ladder))
-
-
-def plain(value: Any) -> Any:
-    """JSON has no NaN and no infinity: they become null."""
-    if isinstance(value, dict):
-        return {key: plain(v) for key, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def audit_context(audit: Audit, command: str) -> dict[str, Any]:

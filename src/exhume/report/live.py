@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 import os
 import time
 from pathlib import Path
@@ -15,8 +14,7 @@ from PIL import Image
 
 from exhume.attacks import Progress
 from exhume.auditing import Subject
-from exhume.files import write_text
-from exhume.report.audit_page import plain
+from exhume.files import json_text, write_text
 from exhume.result import Certificate, Reconstruction, Status
 
 STATE = "run.json"
@@ -75,7 +73,7 @@ class LiveRun:
 
     def _write(self) -> None:
         self._written = time.monotonic()
-        write_text(self._path, json.dumps(plain(self._state | {"updated": time.time()})))
+        write_text(self._path, json_text(self._state | {"updated": time.time()}))
 
     def _shown(self, X: torch.Tensor) -> dict[str, Any]:
         """Candidate rows at the data's mean length: sign and length are settled only at the end."""

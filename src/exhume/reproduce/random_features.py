@@ -72,9 +72,8 @@ def _pair(scale: str, activation: str) -> list[Panel]:
     d = 192 if scale == "quick" else 3072
     p, steps = 10 * d * data.n, (QUICK_STEPS["photographs"] if scale == "quick" else PAPER_STEPS)
     theirs = papers(data, p, 1, steps=steps, keep=True, activation=activation)
-    # Free norms under an activation that is not homogeneous make the search long: then n is told here too.
-    told = activation != "relu"
-    mine = ours(data, p, 1, keep=True, activation=activation, dtype="float64" if told else "float32", know_n=told)
+    # Free norms under an activation that is not homogeneous need the digits.
+    mine = ours(data, p, 1, keep=True, activation=activation, dtype="float32" if activation == "relu" else "float64")
     return [
         Pictures(f"projection-gd (paper), {activation}", theirs, count=data.n),
         Pictures(f"gauss-newton (ours), {activation}", mine, count=data.n),
@@ -165,7 +164,7 @@ FIGURES = [
         "With coefficients of both parities no negative appears.",
         lambda scale: _pair(scale, "relu+tanh"),
         ("cifar10",),
-        departs="as fig4; n is told to either attack.",
+        departs="as fig4.",
     ),
     Figure(
         "fig14",
