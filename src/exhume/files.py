@@ -7,6 +7,7 @@ import math
 import os
 import struct
 import tempfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from exhume.errors import ExhumeError
 
 # The safetensors header is JSON; real ones are a few kB. A larger claim is a broken or hostile file.
 _HEADER_LIMIT = 64 * 1024 * 1024
+# Archives that unpack to less are harmless whatever their ratio.
+_ZIP_FREE = 16_000_000
 
 
 def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
@@ -71,6 +74,16 @@ def require_file(path: Path, what: str) -> None:
         raise ExhumeError(f"{what} {path} is not a file. Check the path.")
     if not os.access(path, os.R_OK):
         raise ExhumeError(f"{what} {path} cannot be read. Check its permissions.")
+
+
+def check_zip(path: Path, what: str, *, most: int, ratio: int) -> None:
+    """Raise where an archive claims to unpack to more than `most` bytes, or to `ratio` times its size (and 16 MB)."""
+    if not zipfile.is_zipfile(path):
+        return
+    with zipfile.ZipFile(path) as archive:
+        claimed = sum(member.file_size for member in archive.infolist())
+    if claimed > most or claimed > ratio * path.stat().st_size + _ZIP_FREE:
+        raise ExhumeError(f"{what} {path} of {path.stat().st_size} bytes claims to unpack to {claimed / 1e9:.3g} GB. Refused.")
 
 
 def check_safetensors(path: Path, what: str) -> None:

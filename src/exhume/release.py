@@ -44,6 +44,7 @@ class NetworkSpec:
     count: int  # features that enter the last layer, h
     activation: str = "relu"
     biased: bool = False  # two-layer: the first layer has a bias
+    head_biased: bool = False  # two-layer: the last layer has one
     head: str = "head"  # names of the last layer and of the first, None where that is no matrix or convolution
     first: str | None = "first"
     kind: str = "network"

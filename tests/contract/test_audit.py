@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from exhume.auditing import Brought, Knowledge, choose, climb, run_audit, subjec
 from exhume.auditing.mitigate import count_rebuilt, prune_features
 from exhume.errors import ExhumeError
 from exhume.report import write_audit
+from exhume.result import Certificate, Reconstruction, Status
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "audit.schema.json"
 
@@ -168,9 +170,11 @@ def test_pruning_whole_features_of_a_network_is_no_protection() -> None:
 def test_a_count_that_chance_gives_is_no_leak() -> None:
     model, X, y = relu_pipeline(8)
     subject, _ = subject_of(Brought(model, (X, y)))
-    everywhere = torch.zeros_like(subject.truth.rows[:1])  # a row that is near to all rows, trained on or not
-    assert count_rebuilt(subject, None, everywhere, 2.0, unit=False, seed=0) == 0
-    assert count_rebuilt(subject, None, subject.truth.rows[:3], 0.1, unit=False, seed=0) == 3
+    nothing = Reconstruction(
+        torch.zeros_like(subject.truth.rows[:1]), Status.STALLED, "", Certificate(0, 0, 1.0, 0.0), "none", 0, 0.0, scale="fitted"
+    )
+    assert count_rebuilt(subject, None, nothing, 2.0, seed=0) == 0  # a row that is near to all rows, trained on or not
+    assert count_rebuilt(subject, None, replace(nothing, rows=subject.truth.rows[:3]), 0.1, seed=0) == 3
 
 
 def test_knowledge_is_a_switch() -> None:

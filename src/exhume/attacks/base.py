@@ -108,7 +108,11 @@ def estimate_eta(losses: tuple[float, ...], seconds: tuple[float, ...], target: 
 
 def checkpoint_of(path: Path | None, attack: Any, release: Release, seed: int) -> Checkpoint:
     """The checkpoint of one run: same release, same attack, same seed."""
+    return Checkpoint(path, run_of(attack, release, seed))
+
+
+def run_of(attack: Any, release: Release, seed: int) -> dict[str, Any]:
+    """What tells one run from another."""
     digest = hashlib.sha256(release.weights.cpu().contiguous().numpy().tobytes()).hexdigest()
     facts = json.dumps([asdict(release.features), asdict(release.facts)], sort_keys=True)
-    run = {"attack": attack.name, "settings": asdict(attack), "seed": seed, "weights": digest, "facts": facts}
-    return Checkpoint(path, run)
+    return {"attack": attack.name, "settings": asdict(attack), "seed": seed, "weights": digest, "facts": facts}

@@ -50,8 +50,17 @@ def _stretch(output: torch.Tensor, label: torch.Tensor, pull: torch.Tensor) -> t
     return (label + discriminant.sqrt()) / (2 * output)
 
 
+def _one_hot_stretch(output: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """c with c f(u) + b nearest to one of the unit vectors e_j; not positive where there is none."""
+    targets = torch.eye(output.shape[1], dtype=output.dtype, device=output.device) - bias  # row j is e_j - b
+    along, energy = output @ targets.T, output.square().sum(1, keepdim=True).clamp(min=1e-300)
+    rest = targets.square().sum(1) - along**2 / energy
+    best = torch.where(along > 0, rest, torch.inf).argmin(dim=1, keepdim=True)
+    return (along / energy).gather(1, best)[:, 0]
+
+
 def network_scale(release: Release, X: torch.Tensor) -> tuple[torch.Tensor, str]:
-    """Rows at their norms: without biases f(c u) = c f(u), so a target that is fitted exactly gives the length."""
+    """Rows at their norms: with homogeneous features f(c u) = c g(u) + b, so a target that is fitted gives the length."""
     facts = release.facts
     if facts.input_norm is not None:
         return X * (facts.input_norm / X.norm(dim=1, keepdim=True)), "known norm"
@@ -60,11 +69,12 @@ def network_scale(release: Release, X: torch.Tensor) -> tuple[torch.Tensor, str]
         return X, "fitted"
     network = ModuleFeatures.of_release(release, dtype=X.dtype, device=X.device)
     output = network.value(X) @ release.trained[f"{release.features.head}.weight"].to(X).T
+    bias = release.trained.get(f"{release.features.head}.bias", torch.zeros(release.k)).to(X)
     size = None
     if facts.one_hot:
-        size = 1 / output.max(dim=1).values
+        size = _one_hot_stretch(output, bias)
     elif facts.label_size is not None and not facts.ridge:
-        size = _label_stretch(output[:, 0], facts.label_size, facts.offset, torch.zeros_like(output[:, 0]))
+        size = _label_stretch(output[:, 0], facts.label_size, facts.offset + float(bias[0]), torch.zeros_like(output[:, 0]))
     most = None if facts.input_range is None else _most(X, *facts.input_range)
     if size is not None:
         size = torch.where((size > 0) & torch.isfinite(size), size, torch.inf if most is not None else 1.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import torch
 from sklearn.base import BaseEstimator
 from torch import nn
 
+from exhume.auditing.compare import near
 from exhume.auditing.exported import load_exported
 from exhume.auditing.sklearn_model import load_skops, sklearn_subject
 from exhume.auditing.subject import Knowledge, Subject
@@ -22,8 +23,11 @@ from exhume.auditing.weights import load_weights
 from exhume.data import Dataset
 from exhume.data.fed import fed_rows
 from exhume.data.folder import read_folder
-from exhume.data.own import read_rows
+from exhume.data.own import check_arrays, read_rows
 from exhume.errors import ExhumeError
+
+# Samples nearer than this, relative to their length, are one sample.
+_SAME = 1e-6
 
 Rows = tuple[np.ndarray, np.ndarray, tuple[str, ...]]  # X, y, column names
 
@@ -54,6 +58,10 @@ def subject_of(brought: Brought, knowledge: Knowledge = Knowledge()) -> tuple[Su
     if isinstance(trained, BaseEstimator):
         if X.ndim != 2:
             raise ExhumeError(f"a scikit-learn model takes rows (n, d), got data of shape {X.shape}.")
+        if brought.head is not None or brought.model is not None or any(brought.mean) or tuple(brought.spread) != (1.0,):
+            raise ExhumeError(
+                "a scikit-learn pipeline holds its own scaling and its own layers. Leave --model, --head, --mean, --std out."
+            )
         if brought.init is not None:
             raise ExhumeError("scikit-learn keeps no weights from before training. Leave --init out.")
         subject = sklearn_subject(trained, X, y, columns=columns, knowledge=knowledge, name=name)
@@ -65,16 +73,28 @@ def subject_of(brought: Brought, knowledge: Knowledge = Knowledge()) -> tuple[Su
     other, labels, _ = rows_of(brought.held_out, None)
     if other.shape[1:] != X.shape[1:]:
         raise ExhumeError(f"held-out samples have shape {other.shape[1:]}, the training data {X.shape[1:]}.")
-    return subject, subject.encode(other, labels)
+    return _apart(subject, subject.encode(other, labels))
+
+
+def _apart(subject: Subject, held_out: Dataset) -> tuple[Subject, Dataset]:
+    """Held-out samples without those that are training samples: they would count as false positives."""
+    new = near(subject.truth.rows, held_out.rows) > _SAME
+    if not bool(new.any()):
+        raise ExhumeError("all held-out samples are training samples. Give samples that the model was not trained on.")
+    if bool(new.all()):
+        return subject, held_out
+    note = f"{int((~new).sum())} of {held_out.n} held-out samples are training samples and were left out"
+    return replace(subject, notes=(*subject.notes, note)), replace(held_out, rows=held_out.rows[new], labels=held_out.labels[new])
 
 
 def rows_of(data: Any, n: int | None) -> Rows:
     """X, y and column names from arrays, a file (npz, csv) or a folder of images."""
     if isinstance(data, tuple | list) and len(data) == 2:
-        X, y = (np.asarray(part) for part in data)
+        X, y = (np.asarray(part.toarray() if hasattr(part, "toarray") else part) for part in data)
         columns = tuple(str(c) for c in getattr(data[0], "columns", ()))
-        if len(X) != len(y):
-            raise ExhumeError(f"{len(X)} rows need {len(X)} labels, got {len(y)}.")
+        check_arrays("data", X, y)
+        if n is not None and not 1 <= n <= len(X):
+            raise ExhumeError(f"the data have {len(X)} rows, n = {n} were asked for.")
         return X[:n], y[:n].astype(float), columns
     if not isinstance(data, str | Path):
         raise ExhumeError(f"data must be (X, y), a file or a folder, got {type(data).__name__}.")
@@ -131,7 +151,10 @@ def make_module(model: Any) -> nn.Module:
         raise ExhumeError("weights alone are no model. Name it with --model package.module:factory (model= in Python).")
     made = import_model(model) if isinstance(model, str) else model
     if not isinstance(made, nn.Module):
-        made = made()
+        try:
+            made = made()
+        except Exception as error:  # code of the user's own
+            raise ExhumeError(f"--model {model} failed: {(str(error) or type(error).__name__).splitlines()[0]}") from None
     if not isinstance(made, nn.Module):
         raise ExhumeError(f"--model must give a torch.nn.Module, got {type(made).__name__}.")
     return made

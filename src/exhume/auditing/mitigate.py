@@ -12,20 +12,21 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator
+from torch import nn
 
 from exhume.attacks import Resources, Watch
 from exhume.attacks.base import ignore
 from exhume.auditing import retrain
 from exhume.auditing.bounded import run_bounded
-from exhume.auditing.calibrate import beyond_chance, near, references
 from exhume.auditing.choose import choose
+from exhume.auditing.compare import beyond_chance, near, references, views
 from exhume.auditing.inputs import Brought, subject_of
 from exhume.auditing.preflight import training_error
 from exhume.auditing.run import Audit
 from exhume.auditing.subject import Knowledge, Subject
 from exhume.data import Dataset
-from exhume.errors import ExhumeError
 from exhume.linalg import streams
+from exhume.result import Reconstruction
 from exhume.victims.pruning import prune_by_magnitude
 
 # An attack on a mitigated model gets this many times the work that the open one took.
@@ -132,8 +133,8 @@ def climb(
         try:
             changed, known = step.make()
             rung = _measure(step, changed, known, first, work, seed, watch, resources)
-        except ExhumeError as error:
-            skipped.append((f"{step.step}, {step.setting}", str(error)))
+        except Exception as error:  # a step that fails on somebody's model must not lose those that were measured
+            skipped.append((f"{step.step}, {step.setting}", (str(error) or type(error).__name__).splitlines()[0]))
             continue
         rungs.append(rung)
         finished(rung)
@@ -150,7 +151,7 @@ def _measure(
     for option in (o for o in choose(subject.release) if o.place is not None):
         guess = run_bounded(option.attack, subject.release, passes=work, seed=seed, watch=watch, resources=resources)
         inputs, spent = subject.inputs_from(guess), spent + guess.seconds
-        count = count_rebuilt(subject, held_out, inputs.rows, first.within, unit=inputs.scale == "unknown", seed=seed)
+        count = count_rebuilt(subject, held_out, inputs, first.within, seed=seed)
         found = max(found or (0, False), (count, guess.certified))
         if found[0] == subject.truth.n:
             break
@@ -160,14 +161,16 @@ def _measure(
     return Rung(step.step, step.setting, step.how, found[0], subject.truth.n, found[1] and found[0] > 0, error, outside, spent)
 
 
-def count_rebuilt(subject: Subject, held_out: Dataset | None, rows: torch.Tensor, within: float, *, unit: bool, seed: int) -> int:
+def count_rebuilt(subject: Subject, held_out: Dataset | None, inputs: Reconstruction, within: float, *, seed: int) -> int:
     """Training samples near a row; none where samples that were not trained on are as near as often."""
-    truth, (others, _) = subject.truth.rows, references(subject.truth, held_out, seed)
-    if unit:
-        rows, truth, others = (one / one.norm(dim=1, keepdim=True).clamp(min=1e-300) for one in (rows, truth, others))
-    count, by_chance = ((near(rows, samples) < within).double() for samples in (truth, others))
-    found = int(count.sum())
-    return found if beyond_chance(found, len(truth) * float(by_chance.mean())) else 0
+    others, _ = references(subject.truth, held_out, seed)
+    best = 0
+    for view in views(inputs.scale):
+        rows = view(inputs.rows)
+        errors = near(rows, view(subject.truth.rows))
+        if beyond_chance(errors, near(rows, view(others)), within):
+            best = max(best, int((errors < within).sum()))
+    return best
 
 
 def _steps(brought: Brought, knowledge: Knowledge, subject: Subject, seed: int, skipped: list[tuple[str, str]]) -> Iterator[_Step]:
@@ -235,8 +238,8 @@ def _change_sklearn(brought: Brought, edit: Edit) -> Brought:
 def prune_features(brought: Brought, *, head: str | None, share: float) -> Brought:
     """Whole features, by the size of their weights in the last layer, out of every output."""
     model = copy.deepcopy(retrain.open_model(brought))
-    if head is not None:
-        weight = model.get_submodule(head).weight
+    if isinstance(model, nn.Module) and head is not None:
+        weight = model.get_parameter(f"{head}.weight")
         weight.data = prune_by_magnitude(weight.data, share)
         return replace(brought, trained=model)
     last = retrain.last_step(model)

@@ -43,12 +43,18 @@ class Preflight:
     scale: str
     equations_per_unknown: float
     determined: bool
+    weights_per_coordinate: float  # all trained weights / (d n); p / (d n) where only the last layer was trained
     outcome: str
     sentence: str
     measured_rate: float | None
     seconds: float  # a typical attack on this machine
     memory_gb: float
     warnings: tuple[str, ...]
+
+    @property
+    def outnumbered(self) -> bool:
+        """Whether the samples hold more numbers than all weights that were trained: then no attack without a prior finds them."""
+        return self.weights_per_coordinate <= max(1.0, self.ratio)
 
 
 def preflight(subject: Subject) -> Preflight:
@@ -65,7 +71,7 @@ def preflight(subject: Subject) -> Preflight:
     error, fits = training_error(subject, truth)
     drift = _drift(subject)
     sign, scale = _identifiable(subject)
-    warnings = []
+    warnings = list(subject.notes)
     if not fits:
         warnings.append(
             f"the model misses labels of the data given (error {error:.2g}): it does not interpolate them, or they are not its data"
@@ -90,6 +96,7 @@ def preflight(subject: Subject) -> Preflight:
         scale=scale,
         equations_per_unknown=law.equations / law.unknowns,
         determined=law.determined,
+        weights_per_coordinate=_trained_weights(subject) / (truth.d * truth.n),
         outcome=law.outcome,
         sentence=law.sentence,
         measured_rate=law.measured_rate,
@@ -135,6 +142,15 @@ def _seconds(subject: Subject, one_pass: float, skinny: float) -> float:
     if isinstance(spec, NetworkSpec) and not architecture(spec.architecture).one_hidden_layer:
         return _NETWORK_PASSES * one_pass
     return skinny if activation(spec.activation).homogeneous else _PURSUIT_PASSES * one_pass
+
+
+def _trained_weights(subject: Subject) -> int:
+    """Weights that training changed or may have changed."""
+    release = subject.release
+    if release.fixed_features:
+        return release.p * release.k
+    moved = (v for name, v in release.trained.items() if name not in release.initial or not torch.equal(v, release.initial[name]))
+    return sum(value.numel() for value in moved)
 
 
 def _drift(subject: Subject) -> float | None:

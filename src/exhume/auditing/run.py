@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import torch
-
 from exhume.attacks import Attack, Resources, Watch
-from exhume.attacks.base import ignore
-from exhume.auditing.calibrate import Calibration, calibrate, near
+from exhume.attacks.base import ignore, run_of
+from exhume.auditing.calibrate import Calibration, calibrate
 from exhume.auditing.choose import Option, choose
+from exhume.auditing.compare import directions, near, nearest, views
 from exhume.auditing.preflight import Preflight, preflight, training_error
 from exhume.auditing.subject import Knowledge, Subject
 from exhume.auditing.verdict import LIMITS, Verdict, judge
 from exhume.data import Dataset
 from exhume.errors import ExhumeError
 from exhume.linalg.blocks import peak_rss_mb
-from exhume.result import Reconstruction, Status
+from exhume.release import Release
+from exhume.result import Reconstruction, Status, load_reconstruction, save_reconstruction
 from exhume.score import Score, evaluate
 
 FORMAT = "exhume-audit-1"
@@ -65,6 +67,7 @@ class Audit:
     exposures: tuple[Exposure, ...]  # most exposed first
     calibration: Calibration
     verdict: Verdict
+    directions: bool  # rows and samples were compared by their directions
     utility: dict[str, float]
     within: float
     seed: int
@@ -119,49 +122,45 @@ def run_audit(
     guess, used, attempts = _attack(subject, options, seed, watch, stage, resources)
     stage("scoring and calibrating")
     inputs = subject.inputs_from(guess)
-    directions = inputs.scale == "unknown"
-    seen = replace(inputs, rows=_unit(inputs.rows)) if directions else inputs
-    truth = replace(subject.truth, rows=_unit(subject.truth.rows)) if directions else subject.truth
+    # Of the views that fit, the one in which more samples are near: a wrong length must not hide a right direction.
+    view = max(views(inputs.scale), key=lambda v: int((near(v(inputs.rows), v(subject.truth.rows)) < within).sum()))
+    seen, truth = replace(inputs, rows=view(inputs.rows)), replace(subject.truth, rows=view(subject.truth.rows))
     score = evaluate(seen, truth, None, within=within)
+    exposures = _exposures(seen, truth, within)
     calibration = calibrate(
         subject,
-        seen,
+        inputs,
         used,
         held_out=held_out,
         within=within,
         seed=seed,
         resources=resources,
-        as_seen=_unit if directions else _as_is,
+        view=view,
     )
     utility = {"train_error": training_error(subject, subject.truth)[0]}
     if held_out is not None:
         utility["held_out_error"] = training_error(subject, held_out)[0]
+    fitted_alone = subject.release.fixed_features or subject.release.initial
     return Audit(
         subject=subject,
-        knowledge=knowledge,
+        knowledge=knowledge if fitted_alone else replace(knowledge, init="none"),
         law=law,
         options=tuple(options),
         attempts=tuple(attempts),
         guess=inputs,
         score=score,
-        exposures=_exposures(seen, truth, score, within),
+        exposures=exposures,
         calibration=calibration,
-        verdict=judge(score, inputs, law, calibration, within=within, directions=directions),
+        verdict=judge(
+            sum(one.rebuilt for one in exposures), inputs, law, calibration, within=within, directions=view is directions
+        ),
+        directions=view is directions,
         utility=utility,
         within=within,
         seed=seed,
         seconds=time.perf_counter() - began,
         peak_rss_mb=peak_rss_mb(),
     )
-
-
-def _unit(rows: torch.Tensor) -> torch.Tensor:
-    """Rows at length sqrt(d): what can be compared where lengths are not known."""
-    return rows * (rows.shape[1] ** 0.5 / rows.norm(dim=1, keepdim=True).clamp(min=1e-300))
-
-
-def _as_is(rows: torch.Tensor) -> torch.Tensor:
-    return rows
 
 
 def _attack(
@@ -172,7 +171,7 @@ def _attack(
     attempts = []
     for option in (o for o in options if o.place is not None):
         stage(f"attacking: {option.attack.name} ({option.why})")
-        guess = option.attack.run(subject.release, seed=seed, watch=watch, resources=resources)
+        guess = _resumed(option, subject.release, seed, watch, resources)
         found.append((guess, option.attack))
         attempts.append(
             Attempt(option.attack.name, option.why, guess.status.value, guess.reason, len(guess.rows), guess.loss, guess.seconds)
@@ -183,11 +182,28 @@ def _attack(
     return *best, attempts
 
 
-def _exposures(guess: Reconstruction, truth: Dataset, score: Score, within: float) -> tuple[Exposure, ...]:
-    """Every sample with its rebuilt row, the nearest first."""
+def _resumed(option: Option, release: Release, seed: int, watch: Watch, resources: Resources) -> Reconstruction:
+    """The attack's answer; with a checkpoint each attempt has files of its own, and a finished one is not run again."""
+    if resources.checkpoint is None:
+        return option.attack.run(release, seed=seed, watch=watch, resources=resources)
+    key = hashlib.sha256(json.dumps(run_of(option.attack, release, seed), sort_keys=True).encode()).hexdigest()[:12]
+    path = resources.checkpoint.with_name(f"{resources.checkpoint.name}.{key}")
+    finished = path.with_name(f"{path.name}.done")
+    if finished.is_file():
+        return load_reconstruction(finished)
+    guess = option.attack.run(release, seed=seed, watch=watch, resources=replace(resources, checkpoint=path))
+    save_reconstruction(guess, finished)
+    return guess
+
+
+def _exposures(guess: Reconstruction, truth: Dataset, within: float) -> tuple[Exposure, ...]:
+    """Every sample with the row nearest to it, the nearest first; equal samples share a row."""
     bars = guess.certificate.row_errors
-    made = []
-    for i, row in enumerate(score.matched):
-        error = 1.0 if row is None else float(near(guess.rows[row : row + 1], truth.rows[i : i + 1])[0])
-        made.append(Exposure(i, row, error, bars[row] if row is not None and row < len(bars) else None, error < within))
+    errors, rows = (part.tolist() for part in nearest(guess.rows, truth.rows))
+    if not len(guess.rows):
+        return tuple(Exposure(i, None, 1.0, None, rebuilt=False) for i in range(truth.n))
+    made = [
+        Exposure(i, row, error, bars[row] if row < len(bars) else None, error < within)
+        for i, (error, row) in enumerate(zip(errors, rows, strict=True))
+    ]
     return tuple(sorted(made, key=lambda one: one.error))

@@ -22,7 +22,7 @@ from exhume.auditing.transformer import RandomFeatureMap
 from exhume.data import Dataset
 from exhume.data.fed import fed_rows
 from exhume.errors import ExhumeError
-from exhume.files import require_file
+from exhume.files import check_zip, require_file
 from exhume.release import Facts, NetworkSpec, Release
 
 # Linear models whose weights are a combination of the training features.
@@ -37,12 +37,15 @@ LINEAR = (
 )
 _MARGINS = (linear_model.LogisticRegression, linear_model.LogisticRegressionCV)
 _UNITS = {"relu": nn.ReLU, "tanh": nn.Tanh, "logistic": nn.Sigmoid, "identity": nn.Identity}
+# Pipelines may be compressed, but weights hardly shrink.
+_MAX_UNPACKED, _RATIO = 32 * 1024**3, 50
 _TRUSTED = ["exhume.auditing.transformer.RandomFeatureMap"]
 
 
 def load_skops(path: Path) -> Any:
     """A pipeline from a .skops file; types that skops does not vouch for are refused."""
     require_file(path, "model file")
+    check_zip(path, "model file", most=_MAX_UNPACKED, ratio=_RATIO)
     try:
         from skops import io
     except ImportError:
@@ -75,6 +78,9 @@ def sklearn_subject(
     perceptron = isinstance(last, MLPClassifier | MLPRegressor)
     before = steps[:-1] if perceptron else steps[:-2]
     _check_fitted(last)
+    taken = getattr(model, "n_features_in_", X.shape[1])
+    if X.shape[1] != taken:
+        raise ExhumeError(f"the pipeline was fitted on {taken} columns, the data have {X.shape[1]}. Check --data.")
     encode = _encoder(before, np.asarray(X, dtype=np.float64), columns)
     truth = encode(X, y)
     classes = tuple(float(c) for c in getattr(last, "classes_", ()) if np.isreal(c))
@@ -97,8 +103,11 @@ def _check_fitted(last: Any) -> None:
 
 
 def _apply(steps: list[Any], X: np.ndarray) -> np.ndarray:
-    for step in steps:
-        X = step.transform(X)
+    try:
+        for step in steps:
+            X = step.transform(X)
+    except ValueError as error:
+        raise ExhumeError(f"the pipeline does not take these rows: {str(error).splitlines()[0]} Check --data.") from None
     if not isinstance(X, np.ndarray):
         raise ExhumeError("the steps before the features give no dense array. Make them give one (sparse_output=False).")
     return X
@@ -143,9 +152,11 @@ def _features(step: Any, last: Any, truth: Dataset, knowledge: Knowledge) -> tup
 def _facts(last: Any, truth: Dataset, offset: torch.Tensor, knowledge: Knowledge) -> Facts:
     """A released pipeline names its penalty and its intercept; with labels of one size they tell lengths."""
     size = 1.0 if hasattr(last, "classes_") else truth.label_size
-    if not knowledge.labels or isinstance(last, _MARGINS) or len(offset) > 1:
+    penalties = np.ravel(getattr(last, "alpha_", getattr(last, "alpha", 0.0)))
+    weighted = getattr(last, "class_weight", None) is not None  # then each sample has a penalty of its own
+    if not knowledge.labels or weighted or isinstance(last, _MARGINS) or len(offset) > 1:
         size = None
-    penalty = float(getattr(last, "alpha_", getattr(last, "alpha", 0.0)))
+    penalty = float(penalties[0])
     pruned = bool((np.atleast_2d(last.coef_) == 0).all(0).any())
     return Facts(n=truth.n if knowledge.n else None, label_size=size, penalty=penalty, offset=float(offset[0]), pruned=pruned)
 

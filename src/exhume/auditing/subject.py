@@ -13,7 +13,7 @@ from exhume.release import Release
 from exhume.result import Reconstruction
 
 # A row whose constant coordinate is below this share of its norm has no length that could be read off.
-_LEAST_CONSTANT = 1e-3
+_LEAST_CONSTANT = 1e-6
 
 Outputs = Callable[[torch.Tensor], torch.Tensor]
 Encode = Callable[[np.ndarray, np.ndarray], Dataset]

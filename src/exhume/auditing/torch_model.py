@@ -15,7 +15,7 @@ from exhume.auditing.subject import Encode, Knowledge, Outputs, Subject
 from exhume.data import Dataset
 from exhume.data.fed import fed_rows
 from exhume.errors import ExhumeError
-from exhume.features import ACTIVATIONS, Activation
+from exhume.features import ACTIVATIONS, Activation, ModuleFeatures
 from exhume.features.module import find_last_linear
 from exhume.features.networks import bring_module
 from exhume.release import Facts, NetworkSpec, Release
@@ -27,21 +27,54 @@ FITTED = 0.02
 _PROBES = 8
 
 
-class _Logits(nn.Module):
-    """A module whose answer is a record with `logits` (as in transformers), as one that answers with the tensor."""
+class _ReachedError(Exception):
+    """The head has answered: what comes after it is not needed."""
 
-    def __init__(self, inner: nn.Module) -> None:
+    def __init__(self, output: torch.Tensor) -> None:
         super().__init__()
-        self.inner = inner
+        self.output = output
+
+
+class _Answer(nn.Module):
+    """A user's module as one that answers with a tensor: what a named layer gives, or the logits in a record, dict or tuple."""
+
+    def __init__(self, inner: nn.Module, head: str | None) -> None:
+        super().__init__()
+        self.inner, self._head = inner, head
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        answer = self.inner(x)
-        return answer if isinstance(answer, torch.Tensor) else answer.logits
+        if self._head is None:
+            return _tensor_of(self.inner(x))
+
+        def reached(_: nn.Module, __: object, output: torch.Tensor) -> None:
+            raise _ReachedError(output)
+
+        handle = self.inner.get_submodule(self._head).register_forward_hook(reached)
+        try:
+            self.inner(x)
+        except _ReachedError as end:
+            return end.output
+        finally:
+            handle.remove()
+        raise ExhumeError(f"--head {self._head!r} takes no part in the model's answer. Name the layer that gives it.")
+
+
+def _tensor_of(answer: object) -> torch.Tensor:
+    """The logits in what a module answered."""
+    if isinstance(answer, Mapping):
+        answer = answer.get("logits", next(iter(answer.values()), None))
+    elif hasattr(answer, "logits"):
+        answer = answer.logits
+    elif isinstance(answer, tuple | list) and answer:
+        answer = answer[0]
+    if not isinstance(answer, torch.Tensor):
+        raise ExhumeError(f"the model answers with a {type(answer).__name__}, not with a tensor. Name its last layer with --head.")
+    return answer
 
 
 def _inner(module: nn.Module) -> nn.Module:
     """The user's own module."""
-    return module.inner if isinstance(module, _Logits) else module
+    return module.inner if isinstance(module, _Answer) else module
 
 
 @dataclass(frozen=True)
@@ -67,15 +100,18 @@ def torch_subject(
     """The module with its weights after training (its own where none are given) and, where known, before."""
     answers = copy.deepcopy(module).eval()
     _load(answers, trained, "trained")
+    if head is not None:
+        if not isinstance(dict(answers.named_modules()).get(head), nn.Linear):
+            raise ExhumeError(f"--head {head!r} is not a linear layer of the model. Name one, or leave it out to have it found.")
+        answers = _Answer(answers, head).eval()
     shape = _input_shape(answers, truth)
     if not isinstance(_answer(answers, truth, shape), torch.Tensor):
-        answers = _Logits(answers).eval()
+        answers = _Answer(answers, None).eval()
     example = torch.randn(_PROBES, *shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     example = example * truth.rows.abs().mean()
     double = copy.deepcopy(answers).double().requires_grad_(requires_grad=False)
-    last = head or find_last_linear(double, example)
-    if head is not None and not isinstance(dict(double.named_modules()).get(head), nn.Linear):
-        raise ExhumeError(f"--head {head!r} is not a linear layer of the model. Name one, or leave it out to have it found.")
+    _check_double(double, example)
+    last = find_last_linear(double, example)
     start = _start(answers, init, knowledge)
     after = {k: v.detach().clone() for k, v in answers.state_dict().items() if v.is_floating_point()}
     layer = _hidden_layer(double, last, example)
@@ -84,7 +120,7 @@ def torch_subject(
         subject = _two_layer(name, layer, last, after, start, truth, outputs, encode, knowledge)
     else:
         subject = _whole(name, answers, last, example, after, start, truth, outputs, encode, knowledge)
-    return replace(subject, head=last.removeprefix("inner.") if isinstance(answers, _Logits) else last)
+    return replace(subject, head=last.removeprefix("inner.") if isinstance(answers, _Answer) else last)
 
 
 def _load(module: nn.Module, weights: Mapping[str, torch.Tensor] | None, which: str) -> None:
@@ -103,8 +139,10 @@ def _input_shape(module: nn.Module, truth: Dataset) -> tuple[int, ...]:
     for shape in dict.fromkeys([truth.shape, (truth.d,)]):
         try:
             _answer(module, truth, shape)
-        except (RuntimeError, ValueError, IndexError, TypeError) as error:
-            reasons.append(str(error).splitlines()[0])
+        except ExhumeError:
+            raise
+        except Exception as error:  # the code of a stranger's model may fail in any way
+            reasons.append((str(error) or type(error).__name__).splitlines()[0])
         else:
             return tuple(shape)
     raise ExhumeError(f"the model does not take inputs of shape {truth.shape}: {reasons[0]}. Check --data and --model.")
@@ -114,6 +152,18 @@ def _answer(module: nn.Module, truth: Dataset, shape: tuple[int, ...]) -> object
     dtype = next((p.dtype for p in module.parameters()), torch.float32)
     with torch.no_grad():
         return module(truth.rows[:2].reshape(-1, *shape).to(dtype))
+
+
+def _check_double(module: nn.Module, example: torch.Tensor) -> None:
+    """The model must run on float64 inputs of its shape, several at once."""
+    try:
+        with torch.no_grad():
+            module(example)
+    except ExhumeError:
+        raise
+    except Exception as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise ExhumeError(f"the model fails in float64 ({reason}). Remove casts such as x.float() from its forward.") from None
 
 
 def _outputs(module: nn.Module, shape: tuple[int, ...]) -> Outputs:
@@ -179,15 +229,18 @@ def _two_layer(
     V = first(start or after)
     p, d = V.shape
     stretch = float(V.square().mean().sqrt()) * math.sqrt(d)  # attacks expect entries of variance 1 / d
-    trained = {"first.weight": first(after) / stretch, "head.weight": after[f"{last}.weight"].double()}
-    known = {}
-    if start:
-        known = {"first.weight": first(start) / stretch, "head.weight": start[f"{last}.weight"].double()}
+
+    def layers(side: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        heads = {f"head.{part}": side[f"{last}.{part}"].double() for part in ("weight", "bias") if f"{last}.{part}" in side}
+        return {"first.weight": first(side) / stretch} | heads
+
+    trained, known = layers(after), layers(start) if start else {}
     fixed = bool(start) and torch.equal(known["first.weight"], trained["first.weight"])
     native = after[f"{last}.weight"].dtype
     dtype = torch.float64 if native == torch.float64 or (not fixed and p * d <= _FLOAT64_LIMIT) else torch.float32
     trained, known = _as_known(trained, known, "head.weight", dtype, knowledge)
-    spec = NetworkSpec("two-layer", (d,), len(trained["head.weight"]), p, p, layer.activation.name)
+    k, biased = len(trained["head.weight"]), "head.bias" in trained
+    spec = NetworkSpec("two-layer", (d,), k, p, p, layer.activation.name, head_biased=biased)
     facts = facts_of(truth, outputs, knowledge, stretch=None if layer.biased else stretch)
     about = f"a layer of {p} {layer.activation.name} units{' with biases' if layer.biased else ''} under a linear one"
     facts = replace(facts, pruned=_pruned(trained["head.weight"]))
@@ -210,11 +263,13 @@ def _whole(
     """Any other module as it is, through its penultimate features."""
     head = f"{last}.weight"
     k, h = after[head].shape
+    features = ModuleFeatures(module, tuple(example.shape[1:]), dtype=torch.float64)
     with torch.no_grad():
-        grows = torch.allclose(outputs(2 * example.flatten(1)), 2 * outputs(example.flatten(1)), rtol=1e-9, atol=1e-12)
+        once, twice = (features.value(times * example.flatten(1)) for times in (1, 2))
+    grows = torch.allclose(twice, 2 * once, rtol=1e-9, atol=1e-12)
     brought = f"{name} (brought)"
     bring_module(brought, module, homogeneous=grows)
-    first = next((n for n, m in module.named_modules() if isinstance(m, nn.Linear | nn.Conv2d) and n != last and _plain(m)), None)
+    first = _first_layer(module, last, example)
     size = sum(v.numel() for v in after.values())
     dtype = torch.float64 if size <= _FLOAT64_LIMIT else torch.float32
     trained, known = _as_known(after, start, head, dtype, knowledge)
@@ -249,6 +304,26 @@ def _as_fed(X: np.ndarray, y: np.ndarray) -> Dataset:
     return fed_rows("held out", X, y)
 
 
+def _first_layer(module: nn.Module, last: str, example: torch.Tensor) -> str | None:
+    """The layer that sees the inputs themselves, if it is a matrix or a convolution whose change shows their subspace."""
+    seen: list[tuple[str, torch.Tensor]] = []
+    double = copy.deepcopy(module).double()
+    handles = [
+        part.register_forward_hook(lambda _, inputs, __, name=name: seen.append((name, inputs[0])))
+        for name, part in double.named_modules()
+        if isinstance(part, nn.Linear | nn.Conv2d) and name != last
+    ]
+    with torch.no_grad():
+        double(example)
+    for handle in handles:
+        handle.remove()
+    for name, given in seen:
+        whole = given.ndim == (4 if isinstance(double.get_submodule(name), nn.Conv2d) else 2)
+        if whole and given.numel() == example.numel() and torch.equal(given.flatten(1), example.flatten(1)):
+            return name if _plain(double.get_submodule(name)) else None
+    return None
+
+
 def _plain(module: nn.Module) -> bool:
     """Whether the layer sees whole inputs or patches of them, as the subspace attack has to assume."""
     return not isinstance(module, nn.Conv2d) or (
@@ -257,8 +332,11 @@ def _plain(module: nn.Module) -> bool:
 
 
 def _classes(truth: Dataset, k: int) -> tuple[float, ...]:
+    """Labels in the order of the outputs: numbers of outputs, or as many values as there are outputs."""
     values = torch.unique(truth.labels).tolist()
-    return tuple(values) if k > 1 and len(values) <= k else ()
+    if k > 1 and all(0 <= v < k and v == int(v) for v in values):
+        return tuple(float(i) for i in range(k))
+    return tuple(values) if k > 1 and len(values) == k else ()
 
 
 def facts_of(truth: Dataset, outputs: Outputs, knowledge: Knowledge, *, stretch: float | None) -> Facts:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from exhume.auditing.calibrate import Calibration, beyond_chance
+from exhume.auditing.calibrate import Calibration
 from exhume.auditing.preflight import Preflight
 from exhume.result import Reconstruction
-from exhume.score import Score
 
 LIMITS = (
     "A clean audit speaks about the attacks that were run, with the knowledge named here, and about no others.",
@@ -32,22 +31,25 @@ class Verdict:
         """Share of the training samples that were rebuilt."""
         return self.rebuilt / self.n
 
+    def leaks(self, bearable: float) -> bool:
+        """Whether more was rebuilt than is bearable; certified rows leak even if the data given are not those of the model."""
+        return self.leakage > bearable or (self.level == "other data" and bearable < 1)
+
 
 def judge(
-    score: Score, guess: Reconstruction, law: Preflight, calibration: Calibration, *, within: float, directions: bool
+    found: int, guess: Reconstruction, law: Preflight, calibration: Calibration, *, within: float, directions: bool
 ) -> Verdict:
     """The verdict; a claim that held-out samples or shuffled weights would meet as well is not made."""
-    n, found = score.n_true, score.covered
-    expected = n * calibration.rate
-    by_null = calibration.null_matches or 0
-    told = beyond_chance(found, max(expected, by_null))
-    share = f"within {within:.0%}" + (" in direction, their length being unknown" if directions else " of their length")
+    n, told = law.n, calibration.beyond_chance
+    lengths = "unknown" if guess.scale == "unknown" else f"inferred ({guess.scale}) and off"
+    share = f"within {within:.0%}" + (f" in direction, their length being {lengths}" if directions else " of their length")
     rate = (
         f"By the same rule {calibration.false_positives} of {calibration.references} {calibration.reference} would count as "
-        f"rebuilt (at most {calibration.upper:.1%} at 95% confidence), and an attack on shuffled weights claimed {by_null} of {n}."
+        f"rebuilt (at most {calibration.upper:.1%} at 95% confidence), and an attack on shuffled weights claimed "
+        f"{calibration.null_matches or 0} of {n}."
     )
     certified = guess.certified and found > 0 and told
-    if found and not told:
+    if found and not told and not guess.certified:
         return Verdict(
             "not told from chance",
             "Nothing was rebuilt that chance would not give.",
@@ -65,7 +67,7 @@ def judge(
             n,
             certified=True,
         )
-    if found:
+    if found and told:
         return Verdict(
             "rebuilt without proof",
             f"Do not release: {found} of {n} training samples were rebuilt from the weights.",
@@ -78,13 +80,14 @@ def judge(
         return Verdict(
             "other data",
             "The weights give up samples, but none of the data given.",
-            f"{score.n_found} rows were rebuilt and certified, and none lies {share} of a sample given: these data are not "
-            f"what the model was trained on, or they were fed to it in another form (check --mean and --std). {rate}",
+            f"{len(guess.rows)} rows were rebuilt and certified, and the samples given are no nearer to them than others "
+            f"({found} of {n} {share}): these data are not what the model was trained on, or they were fed to it in another form "
+            f"(check --mean and --std). {rate}",
             0,
             n,
             certified=False,
         )
-    if not law.determined:
+    if not law.determined and law.outnumbered:
         return Verdict(
             "not recoverable",
             "Not recoverable by these attacks: the weights hold too few numbers to pin the samples down.",
@@ -95,10 +98,16 @@ def judge(
             n,
             certified=False,
         )
+    counted = (
+        f"p / (d n) = {law.ratio:.3g}"
+        if law.determined
+        else f"the last layer's {law.equations_per_unknown:.3g} equations per unknown are too few, but all layers together hold "
+        f"{law.weights_per_coordinate:.3g} trained weights per coordinate"
+    )
     return Verdict(
         "resisted",
         "Nothing was rebuilt by these attacks, although the weights hold enough numbers for it.",
-        f"p / (d n) = {law.ratio:.3g}: counting does not protect these samples; this is a failure of the attack, not a proof of "
+        f"{counted}: counting does not protect these samples; this is a failure of the attack, not a proof of "
         f"safety. It ended so: {guess.reason}.",
         0,
         n,

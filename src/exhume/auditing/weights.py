@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from exhume.errors import ExhumeError
-from exhume.files import check_safetensors, require_file
+from exhume.files import check_safetensors, check_zip, require_file
 
 StateDict = dict[str, torch.Tensor]
 _PICKLES = (".pt", ".pth", ".bin", ".ckpt")
@@ -48,11 +48,7 @@ def load_weights(path: Path) -> StateDict:
 
 def _unpickled(path: Path) -> Any:
     require_file(path, "weights file")
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            claimed = sum(member.file_size for member in archive.infolist())
-        if claimed > _MAX_UNPACKED or claimed > 2 * path.stat().st_size + 1_000_000:  # torch stores without compression
-            raise ExhumeError(f"weights file {path} unpacks to {claimed / 1e9:.3g} GB: not what torch.save writes. Refused.")
+    check_zip(path, "weights file", most=_MAX_UNPACKED, ratio=2)  # torch stores without compression
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of pickle protocols: a file that cannot be read ends in an error of ours

@@ -82,10 +82,10 @@ def command(**options: Any) -> None:
                 stage=stage,
                 resources=resources,
             )
+        page = write_audit(audit, options["out"], command=shlex.join(["exhume", *sys.argv[1:]]))
     except BaseException as error:
         live.ended("interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
         raise
-    page = write_audit(audit, options["out"], command=shlex.join(["exhume", *sys.argv[1:]]))
     live.ended("done", audit.verdict.headline)
     if options["as_json"]:
         common.emit_json(audit.row() | {"page": str(page)})
@@ -102,7 +102,7 @@ def command(**options: Any) -> None:
                 ("report", str(page.resolve())),
             ],
         )
-    if audit.verdict.leakage > options["fail_above"]:
+    if audit.verdict.leaks(options["fail_above"]):
         sys.exit(LEAKS)
 
 

@@ -274,9 +274,10 @@ def _progress_line(now: Progress) -> str:
 def print_table(title: str, rows: list[tuple[str, str]]) -> None:
     """Two columns on stdout."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=title, show_header=False, title_justify="left", box=None, padding=(0, 2, 0, 0))
+    table = Table(title=escape(title), show_header=False, title_justify="left", box=None, padding=(0, 2, 0, 0))
     for name, value in rows:
-        table.add_row(name, value)
+        table.add_row(escape(name), escape(value))
     Console().print(table)

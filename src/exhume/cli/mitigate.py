@@ -35,7 +35,7 @@ def command(**options: Any) -> None:
     from exhume.auditing import climb, run_audit, subject_of
     from exhume.errors import ExhumeError
     from exhume.files import require_writable
-    from exhume.report import write_ladder
+    from exhume.report import LiveRun, write_ladder
 
     if options["checkpoint"] is not None:
         raise ExhumeError("a ladder has no checkpoint. Leave --checkpoint out.")
@@ -47,27 +47,31 @@ def command(**options: Any) -> None:
     subject, held_out = subject_of(given, knowledge)
     quiet = options["quiet"] or options["as_json"]
 
+    live = LiveRun(options["out"], subject)
+
     def finished(rung: Any) -> None:
+        live.stage(f"measured: {rung.step} {rung.setting}".rstrip())
         if not quiet:
             error = rung.held_out_error if rung.held_out_error is not None else rung.train_error
             name = f"{rung.step} {rung.setting}"
             took = common.human_seconds(rung.seconds)
             click.echo(f"{name:<44} {rung.rebuilt:>4} of {rung.n} rebuilt, error {error:.3f}  ({took})", err=True)
 
-    with common.progress(quiet=quiet) as watch:
-        shared = {"within": options["within"], "seed": options["seed"], "watch": watch, "resources": resources}
-        first = run_audit(subject, knowledge=knowledge, held_out=held_out, **shared)
-        ladder = climb(
-            given,
-            knowledge,
-            first,
-            bearable=options["bearable"],
-            seed=options["seed"],
-            watch=watch,
-            finished=finished,
-            resources=resources,
-        )
-    page = write_ladder(first, ladder, options["out"], command=shlex.join(["exhume", *sys.argv[1:]]))
+    try:
+        with common.progress(quiet=quiet) as show:
+
+            def watch(now: Any) -> None:
+                live(now)
+                show(now)
+
+            shared = {"seed": options["seed"], "watch": watch, "resources": resources}
+            first = run_audit(subject, knowledge=knowledge, held_out=held_out, within=options["within"], **shared)
+            ladder = climb(given, knowledge, first, bearable=options["bearable"], finished=finished, **shared)
+        page = write_ladder(first, ladder, options["out"], command=shlex.join(["exhume", *sys.argv[1:]]))
+    except BaseException as error:
+        live.ended("interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
+        raise
+    live.ended("done", first.verdict.headline)
     if options["as_json"]:
         common.emit_json(ladder.row() | {"page": str(page)})
         return

@@ -34,19 +34,21 @@ def image_folder(*, folder: Path | None, n: int | None) -> Dataset:
     if folder is None or not folder.is_dir():
         raise ExhumeError(f"--data folder needs --data-dir with a folder of images, got {folder}.")
     images, labels = read_folder(folder, n)
+    if not set(labels) <= {-1.0, 1.0}:
+        raise ExhumeError(f"{folder}: expected images or exactly two sub-folders (labels -1 and +1), got more.")
     return standardised(
         folder.name, images, labels, per_column=False, shape=images.shape[1:], kind="image", white=255.0, label_size=1.0
     )
 
 
 def read_folder(folder: Path, n: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Images (n, 3, height, width) as bytes, and labels -1/+1."""
+    """Images (n, 3, height, width) as bytes, and labels: -1/+1 for two sub-folders or none, else the number of the sub-folder."""
     groups = [sub for sub in sorted(folder.iterdir()) if sub.is_dir()]
-    if groups and len(groups) != 2:
-        raise ExhumeError(f"{folder}: expected images or exactly two sub-folders (labels -1 and +1), got {len(groups)}.")
+    if len(groups) == 1:
+        raise ExhumeError(f"{folder}: expected images, or a sub-folder for each class, got one sub-folder.")
     listed = [_images(group) for group in groups or [folder]]
     if groups and n is not None:
-        listed = [files[: -(-n // 2)] for files in listed]
+        listed = [files[: -(-n // len(groups))] for files in listed]
     files = [file for group in listed for file in group][:n]
     if len(files) < (n or 1):
         raise ExhumeError(f"{folder}: {len(files)} images, n = {n or 1} are needed. Lower --n.")
@@ -54,7 +56,8 @@ def read_folder(folder: Path, n: int | None = None) -> tuple[np.ndarray, np.ndar
     size = (first.shape[2], first.shape[1])
     images = np.stack([read_image(file, size=size) for file in files])
     if groups:
-        labels = np.array([-1.0 if file.parent == groups[0] else 1.0 for file in files])
+        numbers = np.array([groups.index(file.parent) for file in files], dtype=float)
+        labels = 2 * numbers - 1 if len(groups) == 2 else numbers
     else:
         labels = np.where(np.arange(len(files)) % 2 == 0, -1.0, 1.0)
     return images, labels

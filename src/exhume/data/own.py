@@ -11,20 +11,17 @@ import numpy as np
 
 from exhume.data.dataset import Dataset, one_size, standardised
 from exhume.errors import ExhumeError
-from exhume.files import require_file
+from exhume.files import check_zip, require_file
 
 # Arrays are unpacked into memory; a small archive that claims more than this is a bomb.
-_MAX_UNPACKED = 8 * 1024**3
+_MAX_UNPACKED, _RATIO = 8 * 1024**3, 200
 
 
 def open_npz(path: Path) -> dict[str, np.ndarray]:
     """All arrays of an npz file; object arrays (pickles) are refused."""
     require_file(path, "data file")
     try:
-        with zipfile.ZipFile(path) as archive:
-            claimed = sum(member.file_size for member in archive.infolist())
-        if claimed > _MAX_UNPACKED:
-            raise ExhumeError(f"{path} claims to unpack to {claimed / 1e9:.0f} GB. Give a smaller file.")
+        check_zip(path, "data file", most=_MAX_UNPACKED, ratio=_RATIO)
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
     except (ValueError, OSError, zipfile.BadZipFile, EOFError, KeyError, zlib.error) as error:
@@ -50,9 +47,9 @@ def read_rows(path: Path, n: int | None = None) -> tuple[np.ndarray, np.ndarray,
         X, y, columns = arrays["X"], arrays["y"], ()
     else:
         raise ExhumeError(f"{path}: expected a .npz or .csv file, got {path.suffix or 'no suffix'}.")
-    _check(path, X, y)
-    if n is not None and n > len(X):
-        raise ExhumeError(f"{path} has {len(X)} rows, n = {n} were asked for. Lower --n.")
+    check_arrays(path, X, y)
+    if n is not None and not 1 <= n <= len(X):
+        raise ExhumeError(f"{path} has {len(X)} rows, n = {n} were asked for. Choose --n from 1 to {len(X)}.")
     names = columns if columns or X.ndim == 4 else tuple(f"x{i}" for i in range(X.shape[1]))
     return X[:n], y[:n].astype(float), names
 
@@ -77,7 +74,8 @@ def own_file(*, path: Path | None, n: int | None) -> Dataset:
     )
 
 
-def _check(path: Path, X: np.ndarray, y: np.ndarray) -> None:
+def check_arrays(path: Path | str, X: np.ndarray, y: np.ndarray) -> None:
+    """Raise unless X and y are real, finite and fit each other."""
     numeric = np.issubdtype(X.dtype, np.number) and np.issubdtype(y.dtype, np.number)
     if not numeric or np.iscomplexobj(X) or np.iscomplexobj(y):
         raise ExhumeError(f"{path}: X and y must be real numbers, got {X.dtype} and {y.dtype}.")

@@ -8,6 +8,7 @@ import math
 import torch
 from torch import nn
 from torch.func import jvp, vjp
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from exhume.errors import ExhumeError
 from exhume.features.networks import build_network
@@ -31,6 +32,7 @@ class ModuleFeatures:
         self.dtype, self.device = dtype, torch.device(device)
         self._basis = None if basis is None else basis.to(self.device, dtype)
         self.d = size if basis is None else basis.shape[1]
+        torch.backends.mha.set_fastpath_enabled(False)  # the fused layer of inference has no derivative
         module = copy.deepcopy(module).to(self.device, dtype).requires_grad_(requires_grad=False)
         example = torch.linspace(-1, 1, 2 * size, dtype=dtype, device=self.device).reshape(2, *input_shape)
         self.last = find_last_linear(module, example)
@@ -48,7 +50,8 @@ class ModuleFeatures:
     def value(self, X: torch.Tensor) -> torch.Tensor:
         """phi of every row, (m, p)."""
         rows = X if self._basis is None else X @ self._basis.T
-        phi = self._body(rows.reshape(len(X), *self.input_shape))
+        with sdpa_kernel(SDPBackend.MATH):  # fused attention has no forward derivative
+            phi = self._body(rows.reshape(len(X), *self.input_shape))
         return phi if self._alive is None else phi[:, self._alive]
 
     def jvp(self, X: torch.Tensor, dX: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

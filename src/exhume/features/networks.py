@@ -28,7 +28,7 @@ class Architecture:
     build: Callable[[NetworkSpec], nn.Module]
     features_per_width: Callable[[tuple[int, ...]], int]
     width_step: int = 1  # widths are multiples of this
-    homogeneous: bool = True  # f(c x) = c f(x) for c > 0: no biases, no norms, ReLU only
+    homogeneous: bool = True  # phi(c x) = c phi(x) for c > 0: no biases before the head, no norms, ReLU only
     one_hidden_layer: bool = False  # features are relu(first x), with `first` a matrix
 
 
@@ -38,7 +38,7 @@ class TwoLayer(nn.Module):
     def __init__(self, spec: NetworkSpec) -> None:
         super().__init__()
         self.first = nn.Linear(spec.input_dim, spec.width, bias=spec.biased)
-        self.head = nn.Linear(spec.width, spec.outputs, bias=False)
+        self.head = nn.Linear(spec.width, spec.outputs, bias=spec.head_biased)
         self.act = activation(spec.activation).value
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -166,7 +166,7 @@ def architecture(name: str) -> Architecture:
 
 
 def homogeneous(spec: NetworkSpec) -> bool:
-    """Whether f(c x) = c f(x) for c > 0: then the features hold directions only."""
+    """Whether phi(c x) = c phi(x) for c > 0: then the features hold directions only."""
     return architecture(spec.architecture).homogeneous and not spec.biased and activation(spec.activation).homogeneous
 
 

@@ -53,7 +53,7 @@ def audit_context(audit: Audit, command: str) -> dict[str, Any]:
         "torch": torch.__version__,
         "axis": figures.law_axis(law.p, law.d, law.n),
         "exposure": figures.exposure(
-            [one.error for one in audit.exposures], audit.within, audit.score.chance_signed, directions=guess.scale == "unknown"
+            [one.error for one in audit.exposures], audit.within, audit.score.chance_signed, directions=audit.directions
         ),
         "loss": figures.loss_curve(guess) if guess.curve.loss else None,
         "cliff": figures.cliff(guess) if guess.removal_costs else None,
@@ -64,7 +64,7 @@ def audit_context(audit: Audit, command: str) -> dict[str, Any]:
         if truth.kind == "image":
             context["pairs"] = figures.picture_pairs(some, rebuilt)
         elif truth.kind == "table":
-            context["table"] = _table(some, rebuilt, shown)
+            context["table"] = _table(some, rebuilt, shown, known=audit.knowledge.statistics)
     return context
 
 
@@ -73,7 +73,7 @@ def _pairs(audit: Audit, samples: list[int], rows: list[int]) -> tuple[Dataset, 
     truth = audit.subject.truth
     some = replace(truth, rows=truth.rows[samples], labels=torch.arange(len(samples)).double())
     rebuilt = audit.guess.rows[rows].double()
-    if audit.guess.scale == "unknown":
+    if audit.directions:
         rebuilt = rebuilt * (some.rows.norm(dim=1) / rebuilt.norm(dim=1).clamp(min=1e-300))[:, None]
     if truth.kind == "image" and not audit.knowledge.statistics:
         unit = torch.ones(truth.d, dtype=torch.float64)
@@ -87,10 +87,12 @@ def _full_range(rows: torch.Tensor) -> torch.Tensor:
     return ((rows - low) / (high - low).clamp(min=1e-300)).clamp(min=1e-6)
 
 
-def _table(some: Dataset, rebuilt: torch.Tensor, shown: list[Any]) -> dict[str, Any]:
+def _table(some: Dataset, rebuilt: torch.Tensor, shown: list[Any], *, known: bool) -> dict[str, Any]:
     width = min(_TABLE_COLUMNS, some.d)
-    true, made = some.raw(some.rows), some.raw(rebuilt)
+    # Without mean and spread the attacker sees the model's inputs, not the columns' own units.
+    true, made = (some.raw(some.rows), some.raw(rebuilt)) if known else (some.rows, rebuilt)
     return {
+        "units": known,
         "columns": some.columns[:width],
         "more_columns": some.d - width,
         "pairs": [

@@ -20,7 +20,7 @@ from exhume.result import Reconstruction
 from exhume.score.match import match
 
 matplotlib.rcParams.update({"svg.fonttype": "path", "svg.hashsalt": "exhume", "font.size": 10})
-INK, RED, BLUE, GREY = "#1b1f24", "#c0392b", "#1f5fa8", "#8a9099"
+INK, RED, BLUE, GREEN, GREY = "#1b1f24", "#c0392b", "#1f5fa8", "#2e8b57", "#8a9099"
 _PATCH = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 1.5}  # behind text that may cross a line
 _PAIRS_PER_LINE = 10
 _NEAR_FLOOR = 1e8

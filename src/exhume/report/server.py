@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import secrets
 import socket
 from collections.abc import AsyncIterator
@@ -40,7 +41,24 @@ def state_of(run: Path) -> dict[str, Any]:
         state = json.loads((run / STATE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {"state": "unreadable"}
-    return state if isinstance(state, dict) else {"state": "unreadable"}
+    if not isinstance(state, dict):
+        return {"state": "unreadable"}
+    if state.get("state") == "running" and not _alive(state.get("pid")):
+        return state | {"state": "stopped", "stage": "its process has ended"}
+    return state
+
+
+def _alive(pid: object) -> bool:
+    """Whether the run's process is still there."""
+    if not isinstance(pid, int):
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # somebody else's process
+        return True
+    return True
 
 
 def live_app(folder: Path, token: str) -> Any:
@@ -51,7 +69,7 @@ def live_app(folder: Path, token: str) -> Any:
     from starlette.routing import Route
 
     def allowed(request: Request) -> bool:
-        return secrets.compare_digest(request.query_params.get("token", ""), token)
+        return secrets.compare_digest(request.query_params.get("token", "").encode(), token.encode())
 
     def refused() -> Response:
         return PlainTextResponse("A token is needed: use the address that `exhume watch` printed.", 403)

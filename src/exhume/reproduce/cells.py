@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from exhume.attacks import attack_named
 from exhume.data import DataRequest
 from exhume.lab.job import Job, Trial
 from exhume.lab.trial import Cell
-from exhume.reproduce.sheet import BLUE, INK, RED, Line, Points
+from exhume.reproduce.sheet import BLUE, GREEN, INK, RED, Curves, Line, Points
 
 # The paper runs its descent until the loss is 1e-7; a quick figure stops it here.
 QUICK_STEPS = {"sphere": 2000, "digits": 2000, "photographs": 1000, "two-layer": 2000, "resnet": 300, "vit": 300}
@@ -81,3 +82,10 @@ def three_lines(mine: Points, theirs: Points, field: str = "rho") -> tuple[Line,
 def residual_line(mine: Points) -> Line:
     """The residual of the true features outside the span found (Eq. 167)."""
     return Line("span residual, gauss-newton", "span_residual", mine, BLUE, "-", "^")
+
+
+def with_residuals(curves: Curves) -> Curves:
+    """Errors and span residuals of both attacks, in place of the training error."""
+    mine, theirs, _ = curves.lines
+    rival = Line("span residual, projection-gd", "span_residual", theirs.points, GREEN, "--", "v")
+    return replace(curves, lines=(mine, theirs, residual_line(mine.points), rival))

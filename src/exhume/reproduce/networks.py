@@ -18,9 +18,10 @@ from exhume.reproduce.cells import (
     residual_line,
     sizes,
     sphere,
+    with_residuals,
 )
 from exhume.reproduce.random_features import sphere_curves
-from exhume.reproduce.sheet import BLUE, INK, RED, Curves, Figure, Line, Panel, Pictures, Points
+from exhume.reproduce.sheet import BLUE, GREEN, INK, RED, Curves, Figure, Line, Panel, Pictures, Points
 
 _RATIOS = (0.1, 0.3, 0.6, 1, 2, 4, 10)
 
@@ -44,7 +45,7 @@ def _curves(title: str, d: int, data: DataRequest, mine: dict[str, Points], resi
     styles = {"gauss-newton": (RED, "-", "o"), "subspace": (BLUE, "-", "o"), "projection-gd": (PAPER_COLOUR, "--", "s")}
     lines = [Line(f"reconstruction, {name}", "rho", at, *styles[name]) for name, at in mine.items()]
     if residual:
-        lines.append(Line("span residual", "span_residual", first, "#2e8b57", "-", "^"))
+        lines.append(Line("span residual", "span_residual", first, GREEN, "-", "^"))
     lines.append(Line("training error", "train_loss", first, INK, "-", "."))
     return Curves(title, tuple(lines), data.n, d, xlabel="parameters of the last layer")
 
@@ -94,10 +95,7 @@ def logistic(scale: str) -> Curves:
 
 
 def _fig9(scale: str) -> list[Panel]:
-    first = sphere_curves(100, 20, scale)
-    mine = first.lines[0]
-    both = Curves(first.title, (mine, residual_line(mine.points), first.lines[2]), first.n, first.d)
-    return [both, two_layer(scale, residual=True), resnet(scale, residual=True)]
+    return [with_residuals(sphere_curves(100, 20, scale)), two_layer(scale, residual=True), resnet(scale, residual=True)]
 
 
 def _vit(scale: str) -> list[Panel]:

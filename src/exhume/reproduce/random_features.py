@@ -6,7 +6,18 @@ from typing import Any
 
 from exhume.data import DataRequest
 from exhume.lab.job import Trial
-from exhume.reproduce.cells import PAPER_STEPS, QUICK_STEPS, ours, papers, points, residual_line, sizes, sphere, three_lines
+from exhume.reproduce.cells import (
+    PAPER_STEPS,
+    QUICK_STEPS,
+    ours,
+    papers,
+    points,
+    residual_line,
+    sizes,
+    sphere,
+    three_lines,
+    with_residuals,
+)
 from exhume.reproduce.sheet import Curves, Figure, Panel, Pictures
 
 _CIFAR_RATIOS = (0.01, 0.1, 0.3, 1, 2, 4, 10)
@@ -43,8 +54,7 @@ def fig1(scale: str) -> list[Panel]:
 
 def _fig2(scale: str) -> list[Panel]:
     _, curves, _ = _cifar(scale)
-    mine = curves.lines[0]
-    return [Curves(curves.title, (mine, residual_line(mine.points)), curves.n, curves.d, width=6)]
+    return [with_residuals(curves)]
 
 
 def sphere_curves(d: int, n: int, scale: str) -> Curves:

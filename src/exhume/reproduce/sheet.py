@@ -13,11 +13,13 @@ from matplotlib.figure import Figure as Canvas
 
 from exhume.lab.job import Job, key_of
 from exhume.lab.store import Store
-from exhume.report.figures import BLUE, GREY, INK, RED
+from exhume.report.figures import BLUE, GREEN, GREY, INK, RED
 
 SCALES = ("quick", "paper")
 PANEL_HEIGHT = 3.1
 _FEW_DECADES = 30
+# Share of an axis that a label takes, and lines from which on a legend has two columns.
+_LABEL_SHARE, _LONG_LEGEND = 0.12, 5
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,16 @@ class Line:
         return tuple(np.array(column) for column in zip(*found, strict=True)) if found else (np.array([]),) * 3  # type: ignore[return-value]
 
 
+def _legible(xs: list[float], least: float) -> list[float]:
+    """Those of the values whose labels do not run into each other on a logarithmic axis that begins at `least`."""
+    room = _LABEL_SHARE * np.log(xs[-1] / least)
+    shown: list[float] = []
+    for x in reversed(xs):
+        if not shown or np.log(shown[-1] / x) >= room:
+            shown.append(x)
+    return shown[::-1]
+
+
 @dataclass(frozen=True)
 class Curves:
     """Curves against p, with the thresholds p = n and p = dn and the chance level."""
@@ -162,7 +174,8 @@ class Curves:
             axes.fill_between(x, low, mean + spread, color=line.colour, alpha=0.15, lw=0)
         xs = sorted({x for line in self.lines for x, _ in line.points})
         if xs[-1] / xs[0] < _FEW_DECADES:  # powers of ten would label too little, and their parts too much
-            axes.set_xticks(xs, [f"{x:g}" for x in xs])
+            shown = _legible(xs, min(xs[0], self.n or xs[0]))
+            axes.set_xticks(shown, [f"{x:g}" for x in shown])
             axes.minorticks_off()
         if self.log:
             axes.set_yscale("log")
@@ -176,7 +189,7 @@ class Curves:
         axes.set_title(self.title, fontsize=9.5, pad=16)
         axes.set_xlabel(self.xlabel)
         axes.set_ylabel(self.ylabel)
-        axes.legend(frameon=False, fontsize=7.5, loc="best")
+        axes.legend(frameon=False, fontsize=7.5, loc="best", ncols=2 if len(self.lines) > _LONG_LEGEND else 1)
 
     def _draw_chance(self, axes: Any, results: Results) -> None:
         if self.chance is None:
@@ -274,4 +287,19 @@ class Table:
         table.scale(1, 1.4)
 
 
-__all__ = ["BLUE", "GREY", "INK", "RED", "Curves", "Figure", "Line", "Panel", "Pictures", "Points", "Results", "Table", "draw"]
+__all__ = [
+    "BLUE",
+    "GREEN",
+    "GREY",
+    "INK",
+    "RED",
+    "Curves",
+    "Figure",
+    "Line",
+    "Panel",
+    "Pictures",
+    "Points",
+    "Results",
+    "Table",
+    "draw",
+]
