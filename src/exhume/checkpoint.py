@@ -21,8 +21,8 @@ _SAVE_EVERY = 2.0  # seconds
 class Checkpoint:
     """A file that holds the last finished step of one run; `run` says which, and another run's file is refused."""
 
-    def __init__(self, path: Path | None, run: dict[str, Any]) -> None:
-        self._path, self._run = path, run
+    def __init__(self, path: Path | None, run: dict[str, Any], *, writes: bool = True) -> None:
+        self._path, self._run, self._writes = path, run, writes
         self._saved = 0.0
         self._pending: dict[str, Any] | None = None  # the last step, where it is not yet in the file
 
@@ -42,7 +42,7 @@ class Checkpoint:
 
     def save(self, tensors: dict[str, torch.Tensor], values: dict[str, Any], *, now: bool = False) -> None:
         """Keep a finished step; at most one write every two seconds unless `now`. The tensors must not change afterwards."""
-        if self._path is None:
+        if self._path is None or not self._writes:
             return
         if not now and time.monotonic() - self._saved < _SAVE_EVERY:
             self._pending = {"tensors": tensors, "values": values}
@@ -61,5 +61,5 @@ class Checkpoint:
 
     def clear(self) -> None:
         """Remove the file of a run that has ended."""
-        if self._path is not None:
+        if self._path is not None and self._writes:
             self._path.unlink(missing_ok=True)

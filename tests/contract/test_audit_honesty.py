@@ -243,3 +243,16 @@ def test_code_of_strangers_fails_in_one_line() -> None:
     with pytest.raises(ExhumeError, match="failed"):
         subject_of(Brought(state(_Casts()), data, model=nn.Linear))
     assert subject_of(Brought(_Several(), data))[0].release.k == 10
+
+
+def test_likenesses_are_named_where_nothing_is_near_enough_to_count() -> None:
+    X, y = digit_pictures(10)
+    net = two_layer()
+    init = state(net)
+    descend(net, X, y)
+    subject, held_out = subject_of(Brought(net, (X, y), init=init, held_out=digit_pictures(200, 100)))
+    least = run_audit(subject, held_out=held_out).exposures[0].error
+    strict = run_audit(subject, held_out=held_out, within=0.9 * least)
+    assert strict.verdict.rebuilt == 0
+    assert strict.calibration.likenesses > 0
+    assert "likenesses leak" in strict.verdict.detail

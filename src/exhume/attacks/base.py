@@ -16,6 +16,7 @@ import torch
 from exhume.checkpoint import Checkpoint
 from exhume.errors import ExhumeError
 from exhume.linalg.blocks import DEFAULT_BUDGET
+from exhume.linalg.team import ALONE, Team
 from exhume.release import Release
 from exhume.result import Reconstruction
 
@@ -51,6 +52,7 @@ class Resources:
     device: str = "cpu"
     memory: int = DEFAULT_BUDGET  # bytes for V, features and slopes together
     checkpoint: Path | None = None  # written while running; an existing one is resumed
+    team: Team = ALONE  # processes that share the features of a run
 
 
 class Attack(Protocol):
@@ -106,9 +108,9 @@ def estimate_eta(losses: tuple[float, ...], seconds: tuple[float, ...], target: 
     return max(0.0, math.log(losses[-1] / target)) * spent / gained
 
 
-def checkpoint_of(path: Path | None, attack: Any, release: Release, seed: int) -> Checkpoint:
-    """The checkpoint of one run: same release, same attack, same seed."""
-    return Checkpoint(path, run_of(attack, release, seed))
+def checkpoint_of(resources: Resources, attack: Any, release: Release, seed: int) -> Checkpoint:
+    """The checkpoint of one run: same release, same attack, same seed. All processes of a team read it, the first writes it."""
+    return Checkpoint(resources.checkpoint, run_of(attack, release, seed), writes=resources.team.rank == 0)
 
 
 def run_of(attack: Any, release: Release, seed: int) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import torch
 
 from exhume.attacks.span_base import Span, State
 from exhume.linalg import streams
+from exhume.linalg.blocks import slices
 from exhume.linalg.precision import cholesky, precision
 from exhume.result import Certificate, Status
 
@@ -18,6 +19,7 @@ VAGUE = 0.02
 # A row that matters less than this many times the floor proves nothing: many of them can imitate a row that is not there.
 STANDS_OUT = 100.0
 _PROBES = 3
+_ROWS = 65536  # features at a time in float64
 # Two rows whose slopes agree on every feature give 0 up to rounding.
 _SEPARATE = 1e-9
 
@@ -50,15 +52,18 @@ def unknowns(problem: Span, state: State) -> int:
 
 def equations(problem: Span, state: State) -> int:
     """Features that say something times independent outputs."""
-    spectrum = torch.linalg.eigvalsh((problem.theta.T @ problem.theta).double())
+    spectrum = torch.linalg.eigvalsh(problem.total((problem.theta.T @ problem.theta).double()))
     return problem.informative(state) * int((spectrum > torch.finfo(problem.dtype).eps * spectrum[-1]).sum())
 
 
-def separation(state: State) -> float:
+def separation(problem: Span, state: State) -> float:
     """Smallest eigenvalue of the slopes' correlations: 0 when two rows lie in one linear cell, where a split row fits as well."""
-    slopes = state.slopes.double()
-    slopes = slopes / slopes.norm(dim=0, keepdim=True).clamp(min=1e-300)
-    return float(torch.linalg.eigvalsh(slopes.T @ slopes)[0])
+    sizes = problem.total(state.slopes.double().square().sum(0)).sqrt().clamp(min=1e-300)
+    gram = torch.zeros(state.m, state.m, dtype=torch.float64, device=state.slopes.device)
+    for rows in slices(len(state.slopes), _ROWS):
+        slopes = state.slopes[rows].double() / sizes
+        gram += slopes.T @ slopes
+    return float(torch.linalg.eigvalsh(problem.total(gram))[0])
 
 
 def certify(problem: Span, state: State, *, costs: tuple[float, ...], spare: tuple[float, ...]) -> Certificate:
@@ -71,7 +76,7 @@ def certify(problem: Span, state: State, *, costs: tuple[float, ...], spare: tup
         row_errors=row_errors(problem, state),
         weakest_row=min(costs),
         strongest_spare=max(spare, default=None),
-        separation=separation(state),
+        separation=separation(problem, state),
     )
 
 

@@ -18,6 +18,7 @@ from exhume.attacks.span_base import State
 from exhume.errors import ExhumeError
 from exhume.features import MatrixFeatures, RandomFeatures
 from exhume.linalg.precision import precision
+from exhume.linalg.team import LostProcessError
 from exhume.release import FeatureSpec, NetworkSpec, Release
 from exhume.result import Curve, Reconstruction, Status
 
@@ -84,7 +85,7 @@ class _Run:
         # V may take half of the budget; features and slopes of the rows share the other half.
         self.keep = resources.memory // 2
         self.features = self._released_features()
-        self.p, self.weights = self.features.p, release.weights[:, release.alive]
+        self.p, self.weights = self.features.p, self.features.own(release.weights[:, release.alive])
         homogeneous = self.features.activation.homogeneous
         norm = release.facts.input_norm
         # Homogeneous features span the same line at every norm: any radius will do until the scale is resolved.
@@ -93,7 +94,7 @@ class _Run:
         self._nuisance = self.p > _NUISANCE_PAYS * (release.d + 1)
         visible = self._nuisance and self.features.activation.parity != "odd"
         self._inner = moment_start.dimension(release.d) if visible else 0
-        self.checkpoint = checkpoint_of(resources.checkpoint, attack, release, seed)
+        self.checkpoint = checkpoint_of(resources, attack, release, seed)
         self.clock = Clock()
         self.curve = Curve()
         self.spent = 0  # passes of problems that were left behind
@@ -104,7 +105,8 @@ class _Run:
         spec, dtype, alive = self.release.features, self.release.weights.dtype, self.release.alive
         device = self.resources.device
         if isinstance(spec, FeatureSpec):
-            return RandomFeatures(spec, dtype=dtype, device=device, keep_bytes=self.keep, alive=alive)
+            team = self.resources.team
+            return RandomFeatures(spec, dtype=dtype, device=device, keep_bytes=self.keep, alive=alive, team=team)
         return MatrixFeatures.of_layer(self.release.trained, spec.activation, alive=alive, dtype=dtype, device=device)
 
     def _features_for(self, rows: int) -> int:
@@ -157,7 +159,7 @@ class _Run:
                     now, state = search.advance(problem, state, now, plan, limit=limit, first_rows=first, seed=self.seed)
                 self._report(problem, now, state)
                 self._save(problem, now, first)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, LostProcessError):
             self._save(problem, now, first, now=True)
             raise
         return problem, now, state

@@ -35,7 +35,7 @@ def moment_start(problem: SpanProblem, *, rows: int, limit: int, plan: Plan, see
     """Rows (m, d) found inside the moment subspace, starting from `rows` of them and growing to at most `limit`."""
     theta = problem.theta_without_nuisance()
     start = streams.random_directions(problem.d, _WIDTH, seed=seed, purpose="krylov").to(problem.device)
-    vector = search.strongest(theta)
+    vector = search.strongest(problem, theta)
     Q = krylov_basis(lambda W: problem.moment_product(vector, W), start, _STEPS)[0].to(problem.dtype)
     features = MatrixFeatures.projected(problem.features, Q, problem.p)
     inner = SpanProblem(features, theta.T, radius=problem.radius, nuisance=True)

@@ -69,7 +69,7 @@ class NetworkRun:
         fixed = release.facts.input_norm is not None or homogeneous(self.spec)
         self.radius = (release.facts.input_norm or math.sqrt(release.d)) if fixed else None
         self.clock, self.curve = Clock(), Curve()
-        self.checkpoint = checkpoint_of(resources.checkpoint, attack, release, seed)
+        self.checkpoint = checkpoint_of(resources, attack, release, seed)
         self.kept = _Kept()
         self.basis: torch.Tensor | None = None
 

@@ -118,7 +118,7 @@ def _signal(problem: SpanProblem, state: State) -> list[int]:
 
 def _climb(problem: SpanProblem, residual: torch.Tensor, found: torch.Tensor, count: int, *, seed: int, key: int) -> torch.Tensor:
     """Up to `count` rows at which |<r, phi(x)>| / ||phi(x)|| has a peak, from random places and from near the rows found."""
-    r, unit = search.strongest(residual)[:, None], math.sqrt(problem.d)
+    r, unit = search.strongest(problem, residual)[:, None], math.sqrt(problem.d)
     total = max(_CANDIDATES, 2 * count)
     draw = streams.generator(seed, "climb", key)
     X = torch.randn(total, problem.d, generator=draw, dtype=torch.float64)
@@ -161,5 +161,6 @@ def correlation(problem: SpanProblem, r: torch.Tensor, X: torch.Tensor) -> tuple
         toward += (slope * rest).T @ block.V
         along += (slope * phi).T @ block.V
     problem.passes += 3
+    inner, square, toward, along = (problem.total(part) for part in (inner, square, toward, along))
     size = square.sqrt().clamp(min=1e-300)
     return inner / size, toward / size[:, None] - along * (inner / size**3)[:, None]

@@ -22,7 +22,7 @@ def resolve_scale(problem: SpanProblem, state: State, facts: Facts) -> tuple[tor
         return state.X, "fitted"
     if facts.label_size is None or facts.ridge is None or problem.k != 1:
         return state.X, "unknown"
-    output = (state.Phi.double().T @ problem.theta.double())[:, 0]  # f(u_i) at the working radius
+    output = problem.total(state.Phi.double().T @ problem.theta.double())[:, 0]  # f(u_i) at the working radius
     penalty = facts.penalty if facts.penalty is not None else facts.ridge * (facts.n if facts.n is not None else state.m)
     size = _label_stretch(output, facts.label_size, facts.offset, penalty * (state.alpha[:, 0] * output.sign()))
     if not bool(torch.isfinite(size).all()):

@@ -137,25 +137,25 @@ def visible_rows(problem: Span, seed: int, most: int = 24) -> int:
     """Samples (at most `most`) whose eigenvalue leaves the bulk; its edge is that of the same weights with shuffled signs."""
     if problem.moments is None:
         return 0
-    vector = strongest(problem.theta)
+    vector = strongest(problem, problem.theta)
     count = min(most, max(1, problem.d // 2))
     values, _ = _moment_pairs(problem.moments, problem, vector, count, seed=seed, key=0)
-    flips = torch.randint(0, 2, vector.shape, generator=streams.generator(seed, "flips")) * 2 - 1
+    flips = problem.random_signs(streams.generator(seed, "flips"))
     edge, _ = _moment_pairs(problem.moments, problem, vector * flips.to(vector), 1, seed=seed, key=0)
     return int((values.abs() > _OUTLIER * edge.abs()[0]).sum())
 
 
-def strongest(columns: torch.Tensor) -> torch.Tensor:
+def strongest(problem: Span, columns: torch.Tensor) -> torch.Tensor:
     """The combination of outputs with most energy, (p,)."""
     if columns.shape[1] == 1:
         return columns[:, 0]
-    vectors = torch.linalg.eigh((columns.T @ columns).double())[1]
+    vectors = torch.linalg.eigh(problem.total((columns.T @ columns).double()))[1]
     return columns @ vectors[:, -1].to(columns)
 
 
 def begin(problem: Span, *, rows: int, seed: int, attempt: int = 0, step: int = 0) -> Search:
     """A first set of rows; later attempts mix the eigenvectors at random."""
-    vector = strongest(problem.theta)
+    vector = strongest(problem, problem.theta)
     X = fresh_rows(problem, vector, rows, seed=seed, key=1000 * attempt, mix=attempt > 0)
     return Search(X, attempt=attempt, step=step)
 
@@ -266,6 +266,6 @@ def _reshape(
     if at_limit and len(keep) == state.m:
         keep = keep[:-1]
     key = 1000 * search.attempt + search.round + 1
-    added = fresh_rows(problem, strongest(state.residual), target - len(keep), seed=seed, key=key, mix=False)
+    added = fresh_rows(problem, strongest(problem, state.residual), target - len(keep), seed=seed, key=key, mix=False)
     X = torch.cat([state.X[keep], added])
     return restart(problem, search, X, stage="grow", drop=None, round=search.round + 1, full=search.full + int(at_limit))

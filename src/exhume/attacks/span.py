@@ -26,7 +26,7 @@ class SpanProblem(Span):
     def __init__(
         self,
         features: RandomFeatures | MatrixFeatures,
-        weights: torch.Tensor,  # (k, p)
+        weights: torch.Tensor,  # (k, p), of the features that this process holds
         *,
         radius: float | None,
         nuisance: bool,
@@ -37,7 +37,7 @@ class SpanProblem(Span):
         self.moments = None if features.activation.parity == "odd" else self.moment_product
         self.dtype, self.device = features.dtype, features.device
         self.d, self.k = features.d, weights.shape[0]
-        self._weights = weights.T.to(self.device, self.dtype).contiguous()  # (p, k)
+        self._weights = weights.T.to(self.device, self.dtype).contiguous()  # (p, k), features held by this process only
         self.radius = radius  # None: norms are free
         self.nuisance = nuisance
         self.leak = leak  # slope that stands in for an exactly flat activation
@@ -45,7 +45,8 @@ class SpanProblem(Span):
         self._buffer = torch.empty(0, dtype=self.dtype, device=self.device)
         q = self.d + 1
         self._nuisance_gram = GramSum(q, dtype=self.dtype, device=self.device) if nuisance else None
-        self._nuisance_theta = torch.zeros(q, self.k, dtype=torch.float64, device=self.device) if nuisance else None
+        self._own_nuisance_theta = torch.zeros(q, self.k, dtype=torch.float64, device=self.device)
+        self._nuisance_theta: torch.Tensor | None = None
         self._nuisance_inverse: torch.Tensor | None = None
         self.p = 0
         self.extend(features.p if count is None else count)
@@ -53,17 +54,18 @@ class SpanProblem(Span):
     def extend(self, count: int) -> None:
         """Let the first `count` features (in whole blocks) carry the problem; N^T N and N^T theta grow by the new ones."""
         start, self.p = self.p, self.features.whole_blocks(count)
-        self.theta = self._weights[: self.p]
-        self.energy = float((self.theta.double() ** 2).sum())
-        if self._nuisance_theta is None or self._nuisance_gram is None:
+        self.theta = self._weights[: self.features.held(self.p)]
+        self.energy = float(self.total((self.theta.double() ** 2).sum()))
+        if self._nuisance_gram is None:
             return
         for block in self.features.blocks(start, self.p):
             N = torch.cat([_even(block, self.dtype), _weigh(block.V, block.odd)], dim=1)  # (b, d + 1)
             self._nuisance_gram.add(N)
-            self._nuisance_theta += (self.theta[block.rows].T @ N).T
+            self._own_nuisance_theta += (self.theta[block.rows].T @ N).T
         # One GEMM with d columns costs as much as d/32 ordinary ones.
         self.passes += math.ceil(self.d / 32 * (self.p - start) / self.p)
-        factor = cholesky(self._nuisance_gram.value(), jitter=self._jitter)
+        self._nuisance_theta = self.total(self._own_nuisance_theta)
+        factor = cholesky(self.total(self._nuisance_gram.value()), jitter=self._jitter)
         # LAPACK answers column by column, a layout in which skinny products are thirty times slower.
         self._nuisance_inverse = torch.cholesky_inverse(factor).contiguous()
 
@@ -86,13 +88,17 @@ class SpanProblem(Span):
         """The features that carry the problem."""
         return self.features.blocks(stop=self.p)
 
+    def total(self, part: torch.Tensor) -> torch.Tensor:
+        """The sum over the processes that share the features."""
+        return self.features.team.total(part)
+
     def _zeros(self, *shape: int) -> torch.Tensor:
         return torch.zeros(*shape, dtype=torch.float64, device=self.device)
 
     def state(self, X: torch.Tensor) -> State:
         """Features, eliminated coefficients, residual, loss and gradient at X: two sweeps over V, four GEMMs."""
         m, k = X.shape[0], self.k
-        Phi = torch.empty(self.p, m, dtype=self.dtype, device=self.device)
+        Phi = torch.empty(len(self.theta), m, dtype=self.dtype, device=self.device)
         slopes = torch.empty_like(Phi)
         gram, f = self._zeros(m, m), self._zeros(m, k)
         cross = self._zeros(m, self.d + 1) if self.nuisance else None
@@ -112,11 +118,13 @@ class SpanProblem(Span):
             slopes[block.rows] = slope
             gram += phi.T @ phi
             f += phi.T @ self.theta[block.rows]
+        gram, f = self.total(gram), self.total(f)
+        cross = None if cross is None else self.total(cross)
         projector = Projector.build(gram, None if cross is None else cross.T, self._nuisance_inverse, jitter=self._jitter)
         alpha, zeta = projector.solve(f, self._nuisance_theta)
         residual, gradient = self._residual(Phi, slopes, alpha, zeta)
         self.passes += 3 + int(self.nuisance)
-        loss = float((residual.double() ** 2).sum()) / self.energy
+        loss = float(self.total((residual.double() ** 2).sum())) / self.energy
         return State(X, Phi, slopes, projector, alpha, zeta, residual, gradient, loss)
 
     def _residual(
@@ -131,7 +139,7 @@ class SpanProblem(Span):
             if zeta is not None:
                 r -= _nuisance_values(block, zeta.to(self.dtype))
             gradient += ((r @ a.T).mul_(slopes[block.rows])).T @ block.V
-        return R, gradient
+        return R, self.total(gradient)
 
     def gauss_newton_product(self, state: State, unknowns: Group) -> Group:
         """J^T J (dX, dalpha, dzeta) with J = [slopes o V dX^T alpha, Phi, N]: one sweep over V, two GEMMs per block."""
@@ -160,11 +168,12 @@ class SpanProblem(Span):
             out_rows.addmm_(T.T, block.V)
             out_a += Phi.T @ U
         self.passes += 2
+        out_rows, out_a = self.total(out_rows), self.total(out_a)
         if k == 1:
             out_rows[:m] *= alpha
         if dz is None:
             return out_rows, out_a
-        return out_rows[:m], out_a, torch.cat([out_first, out_rows[m:].T.double()])
+        return out_rows[:m], out_a, torch.cat([self.total(out_first), out_rows[m:].T.double()])
 
     def _scratch(self, rows: int, columns: int) -> torch.Tensor:
         """One buffer for all blocks: fresh memory would be paged in anew for each of them."""
@@ -176,17 +185,21 @@ class SpanProblem(Span):
         """M2 W = sum_k r_k e_k (d v_k v_k^T - I) W, whose outliers are the samples not yet found; vector (p,), W (d, c)."""
         W = directions.to(self.dtype)
         image = torch.zeros(self.d, W.shape[1], dtype=torch.float64, device=self.device)
-        total = 0.0
+        trace = torch.zeros((), dtype=torch.float64, device=self.device)
         for block in self.blocks():
             r = _weigh(vector[block.rows, None], block.even)
             image += ((block.V @ W).mul_(r).T @ block.V).T
-            total += float(r.double().sum())
+            trace += r.double().sum()
         self.passes += 2
-        return self.d * image - total * directions
+        return self.d * self.total(image) - self.total(trace) * directions
 
     def informative(self, state: State) -> int:
         """Features that are on for some row: one that is off for every row gives an inequality only."""
-        return int((state.slopes != 0).any(1).sum())
+        return int(self.total((state.slopes != 0).any(1).sum()))
+
+    def random_signs(self, generator: torch.Generator) -> torch.Tensor:
+        """As for any span; drawn for all features, so that the signs do not depend on who holds them."""
+        return self.features.own(torch.randint(0, 2, (self.features.p,), generator=generator))[: len(self.theta)] * 2 - 1
 
 
 def _padded(rows: torch.Tensor) -> torch.Tensor:

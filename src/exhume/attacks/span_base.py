@@ -71,6 +71,14 @@ class Span(ABC):
     def gauss_newton_product(self, state: State, unknowns: Group) -> Group:
         """J^T J (dX, dalpha, dzeta)."""
 
+    def total(self, part: torch.Tensor) -> torch.Tensor:
+        """The sum over all processes that hold features."""
+        return part
+
+    def random_signs(self, generator: torch.Generator) -> torch.Tensor:
+        """+1 or -1 for every feature held, (p,)."""
+        return torch.randint(0, 2, (self.p,), generator=generator) * 2 - 1
+
     @abstractmethod
     def informative(self, state: State) -> int:
         """Features that say something about the rows."""
@@ -96,10 +104,10 @@ class Span(ABC):
     def row_curvature(self, state: State) -> torch.Tensor:
         """The n x n matrix of the model J^T J ~ ((M^T M) o (alpha alpha^T) / d) (x) I_d, in float64."""
         gram = torch.zeros(state.m, state.m, dtype=torch.float64, device=self.device)
-        for rows in slices(self.p, _GRAM_ROWS):
+        for rows in slices(len(state.slopes), _GRAM_ROWS):
             slopes = state.slopes[rows]
             gram += slopes.T @ slopes
-        return gram * (state.alpha @ state.alpha.T) / self.d
+        return self.total(gram) * (state.alpha @ state.alpha.T) / self.d
 
     def step(self, state: State, *, damping: float, cg_steps: int, cg_tolerance: float) -> torch.Tensor:
         """Rows after one damped Gauss-Newton step; alpha and zeta are unknowns of the inner problem, so a product is one sweep."""

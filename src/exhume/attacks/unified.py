@@ -96,7 +96,7 @@ class _Run:
         else:
             self.objective = GradientMatch(release, attack.switches, labels=labels, device=self.device)
         self.reach = max(map(abs, release.facts.input_range or (1.0,)))  # size of a large entry of an input
-        self.keeper = checkpoint_of(resources.checkpoint, attack, release, seed)
+        self.keeper = checkpoint_of(resources, attack, release, seed)
         self.unknowns = self._start()
         self.step, self.curve, self.clock, self.spent = 0, Curve(), Clock(), 0
         self.loss = float("inf")

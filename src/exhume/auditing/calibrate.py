@@ -18,6 +18,8 @@ from exhume.result import Reconstruction
 
 # The attack on shuffled weights gets this share of the work that the real one took.
 _NULL_SHARE = 0.25
+# Rows that are not near may still be likenesses, up to this many times the distance.
+LIKENESS = 3.0
 # Matches must be this many times those that shuffled weights gave.
 _NULL_TIMES = 2
 
@@ -34,6 +36,7 @@ class Calibration:
     null_matches: int | None  # of the training samples, how many they would have claimed
     null_certified: bool
     beyond_chance: bool  # the training samples are nearer to the rows than references are, and than to rows from shuffled weights
+    likenesses: int  # training samples within LIKENESS times the distance, where that is more than references show
 
     @property
     def rate(self) -> float:
@@ -63,7 +66,9 @@ def calibrate(
     null = subject.inputs_from(run_bounded(attack, _shuffled(subject.release, seed), passes=work, seed=seed, resources=resources))
     matches = int((near(view(null.rows), truth) < within).sum())
     told = beyond_chance(errors, others, within) and int((errors < within).sum()) > _NULL_TIMES * matches
-    return Calibration(reference, len(samples), false, upper, len(null.rows), matches, null.certified, told)
+    loose = LIKENESS * within
+    alike = int((errors < loose).sum()) if beyond_chance(errors, others, loose) else 0
+    return Calibration(reference, len(samples), false, upper, len(null.rows), matches, null.certified, told, alike)
 
 
 def _shuffled(release: Release, seed: int) -> Release:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from exhume.auditing.calibrate import Calibration
+from exhume.auditing.calibrate import LIKENESS, Calibration
 from exhume.auditing.preflight import Preflight
 from exhume.result import Reconstruction
 
@@ -48,12 +48,18 @@ def judge(
         f"rebuilt (at most {calibration.upper:.1%} at 95% confidence), and an attack on shuffled weights claimed "
         f"{calibration.null_matches or 0} of {n}."
     )
+    alike = (
+        f" But {calibration.likenesses} of {n} samples have a row within {LIKENESS * within:.0%}, far more than samples not "
+        "trained on: likenesses leak."
+        if calibration.likenesses
+        else ""
+    )
     certified = guess.certified and found > 0 and told
     if found and not told and not guess.certified:
         return Verdict(
             "not told from chance",
             "Nothing was rebuilt that chance would not give.",
-            f"{found} of {n} samples have a rebuilt row {share}, but so would others. {rate}",
+            f"{found} of {n} samples have a rebuilt row {share}, too few to be told from chance. {rate}{alike}",
             0,
             n,
             certified=False,
@@ -108,7 +114,7 @@ def judge(
         "resisted",
         "Nothing was rebuilt by these attacks, although the weights hold enough numbers for it.",
         f"{counted}: counting does not protect these samples; this is a failure of the attack, not a proof of "
-        f"safety. It ended so: {guess.reason}.",
+        f"safety. It ended so: {guess.reason}.{alike}",
         0,
         n,
         certified=False,

@@ -186,12 +186,13 @@ resource_options = options(
 )
 
 
-def resources_from(memory: str, device: str, threads: int | None, checkpoint: Path | None) -> Resources:
-    """The resources that the options describe."""
+def resources_from(memory: str, device: str, threads: int | None, checkpoint: Path | None, *, shared: bool = False) -> Resources:
+    """The resources that the options describe; `shared` joins the other processes that torchrun started."""
     import torch
 
     from exhume.attacks import Resources
     from exhume.linalg.blocks import parse_bytes
+    from exhume.linalg.team import ALONE, join
 
     if threads is not None:
         if threads < 1:
@@ -203,7 +204,7 @@ def resources_from(memory: str, device: str, threads: int | None, checkpoint: Pa
         torch.ones(1, device=device, dtype=torch.float64).item()  # small sums are float64
     except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
         raise ExhumeError(f"device {device!r} cannot be used here ({str(error).splitlines()[0]}). Try --device cpu.") from None
-    return Resources(device=device, memory=parse_bytes(memory), checkpoint=checkpoint)
+    return Resources(device=device, memory=parse_bytes(memory), checkpoint=checkpoint, team=join(device) if shared else ALONE)
 
 
 def attack_from(name: str, rows: int | None, starts: int | None, max_steps: int | None, step_size: float | str | None) -> Any:

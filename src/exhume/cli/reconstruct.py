@@ -26,21 +26,27 @@ def command(**options: Any) -> None:
 
     \b
     exhume reconstruct release.safetensors --checkpoint run.ckpt
+    torchrun --nproc-per-node 2 -m exhume reconstruct release.safetensors     features shared by processes
     """
     from exhume.errors import ExhumeError
     from exhume.files import require_writable
     from exhume.linalg.blocks import peak_rss_mb
-    from exhume.release import load_release
+    from exhume.release import FeatureSpec, load_release
     from exhume.result import save_reconstruction
 
     if options["out"].exists() and not options["overwrite"]:
         raise ExhumeError(f"{options['out']} exists. Give another --out or --overwrite.")
     require_writable(options["out"])
     release = load_release(options["release"])
-    resources = common.resources_from(options["memory"], options["device"], options["threads"], options["checkpoint"])
+    resources = common.resources_from(options["memory"], options["device"], options["threads"], options["checkpoint"], shared=True)
     attack = common.attack_from(options["attack"], options["rows"], options["starts"], options["max_steps"], options["step_size"])
-    with common.progress(quiet=options["quiet"]) as watch:
+    first = resources.team.rank == 0
+    if resources.team.size > 1 and (attack.name != "gauss-newton" or not isinstance(release.features, FeatureSpec)):
+        raise ExhumeError("several processes share random features under gauss-newton only. Start this attack without torchrun.")
+    with common.progress(quiet=options["quiet"] or not first) as watch:
         guess = attack.run(release, seed=options["seed"], watch=watch, resources=resources)
+    if not first:
+        return
     save_reconstruction(guess, options["out"])
     row = {"out": str(options["out"])} | guess.row() | {"peak_rss_mb": peak_rss_mb()}
     if options["as_json"]:

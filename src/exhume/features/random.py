@@ -16,9 +16,12 @@ from exhume.features.activations import Activation, activation
 from exhume.features.hermite import hermite_coefficients
 from exhume.linalg import streams
 from exhume.linalg.blocks import block_rows, slices
+from exhume.linalg.team import ALONE, Team
+from exhume.linalg.threads import in_parallel
 from exhume.release import FeatureSpec
 
 _FINGERPRINT = 4
+_BLOCKS_EACH = 4  # blocks that each process of a team has at least, where there are enough features
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ class RandomFeatures:
         device: torch.device | str = "cpu",
         keep_bytes: int = 0,
         alive: torch.Tensor | None = None,  # (p,) which features take part; None means all
+        team: Team = ALONE,
     ) -> None:
         if spec.kind != "random-features" or spec.stream != streams.STREAM_NAME:
             raise ExhumeError(f"cannot draw features of kind {spec.kind!r} from stream {spec.stream!r}. Update exhume.")
@@ -70,13 +74,18 @@ class RandomFeatures:
         self.d = spec.input_dim
         itemsize = torch.empty((), dtype=dtype).element_size()
         self._step = block_rows(self.d, itemsize, granule=streams.STREAM_ROWS)
+        if team.size > 1:  # a few blocks for everybody
+            granules = -(-spec.count // (_BLOCKS_EACH * team.size * streams.STREAM_ROWS))
+            self._step = min(self._step, granules * streams.STREAM_ROWS)
         block_bytes = self._step * self.d * itemsize
-        self._keep = keep_bytes // block_bytes  # blocks that stay in memory
+        self._keep = team.size * (keep_bytes // block_bytes)  # the first blocks stay in memory
         self._drawn = list(slices(spec.count, self._step))  # rows of V, block by block
         self._alive = None if alive is None or bool(alive.all()) else alive
         counts = [r.stop - r.start if alive is None else int(alive[r].sum()) for r in self._drawn]
         self._ends = list(itertools.accumulate(counts))  # features up to each block's end
         self.p = self._ends[-1]
+        self.team = team
+        self._held = list(itertools.accumulate(c if team.takes(i) else 0 for i, c in enumerate(counts)))  # of them, held here
         self._kept: dict[int, Block] = {}
 
     @staticmethod
@@ -93,18 +102,31 @@ class RandomFeatures:
         """The smallest number of features >= count that ends at a block's end (or at p)."""
         return self._ends[min(bisect.bisect_left(self._ends, count), len(self._ends) - 1)]
 
-    def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[Block]:
-        """Features start..stop in order, both at a block's end; kept blocks come from memory, others from the stream.
+    def held(self, count: int) -> int:
+        """How many of the first `count` features (in whole blocks) this process holds."""
+        return 0 if count == 0 else self._held[bisect.bisect_left(self._ends, count)]
 
-        Any prefix of the features satisfies the same equations as all of them.
+    def own(self, values: torch.Tensor) -> torch.Tensor:
+        """Of values over the features (..., p) those that this process holds."""
+        if self.team.size == 1:
+            return values
+        places = (slice(a, b) for i, (a, b) in enumerate(itertools.pairwise([0, *self._ends])) if self.team.takes(i))
+        return torch.cat([values[..., :0], *(values[..., place] for place in places)], dim=-1)
+
+    def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[Block]:
+        """Features start..stop that this process holds, both at a block's end, their rows counted among those held.
+
+        Kept blocks come from memory, others from the stream. Any prefix of the features satisfies the same equations as all of
+        them.
         """
         last = self.p if stop is None else stop
-        for index, (first, end) in enumerate(itertools.pairwise([0, *self._ends])):
-            if first < start or first == end or first >= last:
+        places = zip(itertools.pairwise([0, *self._ends]), itertools.pairwise([0, *self._held]), strict=True)
+        for index, ((first, end), here) in enumerate(places):
+            if first < start or first == end or first >= last or not self.team.takes(index):
                 continue
             block = self._kept.get(index)
             if block is None:
-                block = self._draw(index, slice(first, end))
+                block = self._draw(index, slice(*here))
                 if index < self._keep:
                     self._kept[index] = block
             yield block
@@ -117,10 +139,13 @@ class RandomFeatures:
         count = rows.stop - rows.start
         seed, scale = self.spec.seed, 1.0 / math.sqrt(self.d)
         V = torch.empty(count, self.d, dtype=self.dtype)
-        for block in range(first, last):
+
+        def draw(block: int) -> None:
             start = (block - first) * size
             part = streams.normal_block(seed, "features", block, self.d)[: count - start]
             torch.mul(part, scale, out=V[start : start + size])
+
+        in_parallel(draw, range(first, last))
         phase = None
         if self.activation.phase:
             parts = [streams.uniform_block(seed, "phases", block) for block in range(first, last)]
@@ -134,12 +159,15 @@ class RandomFeatures:
 class MatrixFeatures:
     """phi(x) = act(V x) for a matrix V that is at hand as a whole: a trained first layer, or V Q for inputs x = Q z."""
 
-    def __init__(self, V: torch.Tensor, act: str, phase: torch.Tensor | None = None) -> None:
+    def __init__(
+        self, V: torch.Tensor, act: str, phase: torch.Tensor | None = None, *, team: Team = ALONE, p: int | None = None
+    ) -> None:
         self.activation = activation(act)
         self.dtype, self.device = V.dtype, V.device
-        self.p, self.d = V.shape
+        self._here, self.d = V.shape
+        self.team, self.p = team, self._here if p is None else p  # of p features in all, the rows of V are held here
         step = block_rows(self.d, V.element_size(), granule=streams.STREAM_ROWS)
-        self._blocks = [Block(rows, V[rows], None if phase is None else phase[rows]) for rows in slices(self.p, step)]
+        self._blocks = [Block(rows, V[rows], None if phase is None else phase[rows]) for rows in slices(self._here, step)]
 
     @staticmethod
     def of_layer(
@@ -158,12 +186,13 @@ class MatrixFeatures:
     def projected(features: RandomFeatures | MatrixFeatures, basis: torch.Tensor, count: int) -> MatrixFeatures:
         """The first `count` features of inputs x = Q z as features of z."""
         p, Q = features.whole_blocks(count), basis.to(features.device, features.dtype)
-        V = torch.empty(p, Q.shape[1], dtype=features.dtype, device=features.device)
+        V = torch.empty(features.held(p), Q.shape[1], dtype=features.dtype, device=features.device)
         phases = []
         for block in features.blocks(stop=p):
             torch.mm(block.V, Q, out=V[block.rows])
             phases += [] if block.phase is None else [block.phase]
-        return MatrixFeatures(V, features.activation.name, torch.cat(phases) if phases else None)
+        phase = torch.cat(phases) if phases else None
+        return MatrixFeatures(V, features.activation.name, phase, team=features.team, p=p)
 
     @cached_property
     def mean_slope(self) -> float:
@@ -173,6 +202,15 @@ class MatrixFeatures:
     def whole_blocks(self, count: int) -> int:
         """All of them: they are at hand."""
         return self.p
+
+    def held(self, count: int) -> int:
+        """All that are held here."""
+        return self._here if count else 0
+
+    def own(self, values: torch.Tensor) -> torch.Tensor:
+        """As for random features; a matrix that is shared has no order to choose from."""
+        assert self.team.size == 1
+        return values
 
     def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[Block]:
         """All features in order."""

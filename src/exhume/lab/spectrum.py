@@ -47,7 +47,7 @@ class Spectrum:
         assert isinstance(release.features, FeatureSpec)
         features = RandomFeatures(release.features, dtype=release.weights.dtype, device=resources.device)
         problem = SpanProblem(features, release.weights, radius=release.facts.input_norm, nuisance=False)
-        vector = strongest(problem.theta)
+        vector = strongest(problem, problem.theta)
         flips = torch.randint(0, 2, vector.shape, generator=streams.generator(self.seed, "flips")) * 2 - 1
         eye = torch.eye(problem.d, dtype=torch.float64, device=problem.device)
         spectra = [torch.linalg.eigvalsh(problem.moment_product(v, eye)) for v in (vector, vector * flips.to(vector))]

@@ -1,0 +1,19 @@
+"""Work that torch does on one core, done on as many as torch may use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+
+
+def in_parallel(work: Callable[[int], None], items: Iterable[int]) -> None:
+    """`work` on every item, by torch.get_num_threads() threads: torch lets go of Python's lock while it computes."""
+    count = torch.get_num_threads()
+    if count == 1:
+        for item in items:
+            work(item)
+        return
+    with ThreadPoolExecutor(count) as pool:
+        list(pool.map(work, items))
