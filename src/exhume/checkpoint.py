@@ -15,7 +15,8 @@ from exhume.files import write_atomically
 from exhume.release import read_tensors
 
 _FORMAT = "exhume-checkpoint-1"
-_SAVE_EVERY = 2.0  # seconds
+# Saving may take this share of the time; steps that come faster are kept for the next save.
+_SAVE_SHARE = 0.05
 
 
 class Checkpoint:
@@ -23,7 +24,7 @@ class Checkpoint:
 
     def __init__(self, path: Path | None, run: dict[str, Any], *, writes: bool = True) -> None:
         self._path, self._run, self._writes = path, run, writes
-        self._saved = 0.0
+        self._saved, self._pause = 0.0, 0.0
         self._pending: dict[str, Any] | None = None  # the last step, where it is not yet in the file
 
     def load(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
@@ -41,18 +42,19 @@ class Checkpoint:
         return tensors, header["values"]
 
     def save(self, tensors: dict[str, torch.Tensor], values: dict[str, Any], *, now: bool = False) -> None:
-        """Keep a finished step; at most one write every two seconds unless `now`. The tensors must not change afterwards."""
+        """Keep a finished step, unless writing all of them would cost too much time. The tensors must not change afterwards."""
         if self._path is None or not self._writes:
             return
-        if not now and time.monotonic() - self._saved < _SAVE_EVERY:
+        if not now and time.monotonic() - self._saved < self._pause:
             self._pending = {"tensors": tensors, "values": values}
             return
-        self._pending = None
+        self._pending, began = None, time.monotonic()
         header = {"format": _FORMAT, "run": self._run, "values": values}
         # Copies: the same rows may be there under two names, which the format refuses.
         plain = {name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
         write_atomically(self._path, lambda path: save_file(plain, path, metadata={"exhume": json.dumps(header)}))
         self._saved = time.monotonic()
+        self._pause = (self._saved - began) / _SAVE_SHARE
 
     def flush(self) -> None:
         """Write the last step that was given to `save`."""

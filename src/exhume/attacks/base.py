@@ -52,6 +52,7 @@ class Resources:
     device: str = "cpu"
     memory: int = DEFAULT_BUDGET  # bytes for V, features and slopes together
     checkpoint: Path | None = None  # written while running; an existing one is resumed
+    cache: Path | None = None  # a folder for parts of V that memory does not hold
     team: Team = ALONE  # processes that share the features of a run
 
 

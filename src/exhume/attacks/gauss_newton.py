@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -29,6 +30,10 @@ _STATE_COPIES = 4
 _CHEAP = 8_000_000
 # The first rows: those that stand out in the weights' second moment, and this share of them.
 _HEADROOM = 1.25
+# Entries of V by which the rows that stand out are counted.
+_VISIBLE = 400_000_000
+# Rows found that are more than this share of those that could be pinned down ask for more features.
+_CROWDED = 0.4
 # V inside the moment subspace may take this share of the memory budget.
 _INNER_SHARE = 1 / 8
 # Nuisance columns are used where there are this many times as many weights.
@@ -105,8 +110,8 @@ class _Run:
         spec, dtype, alive = self.release.features, self.release.weights.dtype, self.release.alive
         device = self.resources.device
         if isinstance(spec, FeatureSpec):
-            team = self.resources.team
-            return RandomFeatures(spec, dtype=dtype, device=device, keep_bytes=self.keep, alive=alive, team=team)
+            team, cache = self.resources.team, self.resources.cache
+            return RandomFeatures(spec, dtype=dtype, device=device, keep_bytes=self.keep, alive=alive, team=team, spill=cache)
         return MatrixFeatures.of_layer(self.release.trained, spec.activation, alive=alive, dtype=dtype, device=device)
 
     def _features_for(self, rows: int) -> int:
@@ -128,12 +133,9 @@ class _Run:
         """Run or resume the search until it is done or has failed; Ctrl-C keeps the last finished step."""
         resumed = self.checkpoint.load()
         if resumed is None:
-            whole = self._problem(nuisance=False)
-            # Inside the moment subspace growing is cheap, so that it may begin from fewer rows.
-            visible = search.visible_rows(whole, self.seed, most=12 if self._inner else 24)
-            self.spent += whole.passes
+            visible, seen = self._look()
             first = max(2, math.ceil(_HEADROOM * visible))
-            problem, now = self._begin(first)
+            problem, now = self._begin(first, seen)
             first = min(first, search.row_limit(problem, self.known_n))
         else:
             tensors, values = resumed
@@ -164,19 +166,44 @@ class _Run:
             raise
         return problem, now, state
 
-    def _begin(self, first: int) -> tuple[SpanProblem, Search]:
+    def _look(self) -> tuple[int, int]:
+        """Rows that stand out in the weights' second moment, and the features by which they do: more of them until some do."""
+        # Inside the moment subspace growing is cheap, so that it may begin from fewer rows.
+        most = 12 if self._inner else 24
+        count = min(self.p, max(_VISIBLE // self.release.d, 1))
+        while True:
+            problem = self._problem(count, nuisance=False)
+            visible = search.visible_rows(problem, self.seed, most=most)
+            self.spent += problem.passes
+            if 2 * visible >= most or problem.p >= self.p:
+                return visible, problem.p
+            count = min(self.p, 4 * problem.p)
+
+    def _begin(self, first: int, seen: int) -> tuple[SpanProblem, Search]:
         """The first rows. With n claimed, all of them at once, which is fastest; later attempts grow from below."""
-        inner = self._inner
-        count = self._features_for(self.known_n or (2 if inner else 1) * first)
+        count = self._features_for(self.known_n or (2 if self._inner else 1) * first)
+        if self._inner_fits(seen):
+            count = max(count, seen)
         problem = self._problem(count)
         if self.radius is None:  # norms count and are not known
             return problem, pursuit.begin(problem, seed=self.seed)
         limit = search.row_limit(problem, self.known_n)
         rows = self.known_n or min(first, limit)
-        if inner and problem.p * inner * self.release.weights.element_size() <= self.resources.memory * _INNER_SHARE:
-            X = moment_start.moment_start(problem, rows=rows, limit=limit, plan=self.attack.plan(), seed=self.seed)
-            return problem, Search(X, damping=moment_start.DAMPING)
-        return problem, search.begin(problem, rows=rows, seed=self.seed)
+        if not self._inner_fits(problem.p):
+            return problem, search.begin(problem, rows=rows, seed=self.seed)
+        inside = partial(moment_start.moment_start, problem, rows=rows, plan=self.attack.plan(), seed=self.seed)
+        X = inside(limit=limit)
+        # Rows that crowd the features they were found with: more features show more rows, still inside a subspace.
+        while len(X) > _CROWDED * limit and problem.p < self.p and self._inner_fits(2 * problem.p) and self.known_n is None:
+            problem.extend(min(self.p, 2 * problem.p))
+            limit = search.row_limit(problem, self.known_n)
+            X = inside(limit=limit, found=X)
+        return problem, Search(X, damping=moment_start.DAMPING)
+
+    def _inner_fits(self, count: int) -> bool:
+        """Whether V inside the moment subspace is worth its memory for `count` features."""
+        size = count * self._inner * self.release.weights.element_size() / self.resources.team.size
+        return self._inner > 0 and size <= self.resources.memory * _INNER_SHARE
 
     def _problem(self, count: int | None = None, *, nuisance: bool = True) -> SpanProblem:
         """The span problem on the first `count` features."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import torch
 
 from exhume.attacks import search
-from exhume.attacks.noisy import grow_to_noise
-from exhume.attacks.search import Plan
+from exhume.attacks.noisy import Step, grow_to_noise
+from exhume.attacks.search import Plan, Search
 from exhume.attacks.span import SpanProblem
 from exhume.features import MatrixFeatures
 from exhume.linalg import streams
@@ -31,14 +31,19 @@ def dimension(d: int) -> int:
     return size if d >= _PAYS * size else 0
 
 
-def moment_start(problem: SpanProblem, *, rows: int, limit: int, plan: Plan, seed: int) -> torch.Tensor:
-    """Rows (m, d) found inside the moment subspace, starting from `rows` of them and growing to at most `limit`."""
+def moment_start(
+    problem: SpanProblem, *, rows: int, limit: int, plan: Plan, seed: int, found: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Rows (m, d) found inside the moment subspace, growing from `rows` of them, or from those `found`, to at most `limit`."""
     theta = problem.theta_without_nuisance()
     start = streams.random_directions(problem.d, _WIDTH, seed=seed, purpose="krylov").to(problem.device)
     vector = search.strongest(problem, theta)
     Q = krylov_basis(lambda W: problem.moment_product(vector, W), start, _STEPS)[0].to(problem.dtype)
     features = MatrixFeatures.projected(problem.features, Q, problem.p)
     inner = SpanProblem(features, theta.T, radius=problem.radius, nuisance=True)
-    state = grow_to_noise(inner, rows=rows, limit=limit, plan=plan, seed=seed, report=lambda step, state: None, caution=_CAUTION)
+    resumed = None if found is None else Step(Search(inner.on_sphere(found @ Q).contiguous()))
+    state = grow_to_noise(
+        inner, rows=rows, limit=limit, plan=plan, seed=seed, report=lambda step, state: None, caution=_CAUTION, resumed=resumed
+    )
     problem.passes += 1 + -(-inner.passes * inner.d // problem.d)
     return problem.on_sphere(state.X @ Q.T).contiguous()

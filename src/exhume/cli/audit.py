@@ -55,7 +55,9 @@ def command(**options: Any) -> None:
         _explain([(o.attack.name, o.place, o.why) for o in choose(subject.release)], as_json=options["as_json"])
         return
     require_writable(options["out"] / "index.html")
-    resources = common.resources_from(options["memory"], options["device"], options["threads"], options["checkpoint"])
+    resources = common.resources_from(
+        options["memory"], options["device"], options["threads"], options["checkpoint"], cache=options["cache"]
+    )
     live = LiveRun(options["out"], subject)
     quiet = options["quiet"] or options["as_json"]
 

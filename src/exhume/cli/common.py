@@ -182,11 +182,14 @@ resource_options = options(
     click.option("--device", default="auto", show_default=True, help="cpu, cuda, or auto."),
     click.option("--threads", type=int, help="CPU threads (default: all)."),
     click.option("--checkpoint", type=click.Path(path_type=Path), help="Keep progress here; an existing one is resumed."),
+    click.option("--cache", type=click.Path(path_type=Path), help="Folder for what --memory cannot hold of V (else drawn anew)."),
     click.option("--quiet", is_flag=True, help="No progress."),
 )
 
 
-def resources_from(memory: str, device: str, threads: int | None, checkpoint: Path | None, *, shared: bool = False) -> Resources:
+def resources_from(
+    memory: str, device: str, threads: int | None, checkpoint: Path | None, *, cache: Path | None = None, shared: bool = False
+) -> Resources:
     """The resources that the options describe; `shared` joins the other processes that torchrun started."""
     import torch
 
@@ -204,7 +207,9 @@ def resources_from(memory: str, device: str, threads: int | None, checkpoint: Pa
         torch.ones(1, device=device, dtype=torch.float64).item()  # small sums are float64
     except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
         raise ExhumeError(f"device {device!r} cannot be used here ({str(error).splitlines()[0]}). Try --device cpu.") from None
-    return Resources(device=device, memory=parse_bytes(memory), checkpoint=checkpoint, team=join(device) if shared else ALONE)
+    return Resources(
+        device=device, memory=parse_bytes(memory), checkpoint=checkpoint, cache=cache, team=join(device) if shared else ALONE
+    )
 
 
 def attack_from(name: str, rows: int | None, starts: int | None, max_steps: int | None, step_size: float | str | None) -> Any:

@@ -45,7 +45,7 @@ def command(**options: Any) -> None:
         require_writable(options["out"] / "index.html")
     names = options["attacks"].split(",") if options["attacks"] else list(ATTACKS)
     attacks = [_attack(name.strip(), options) for name in names]
-    resources = common.resources_from(options["memory"], options["device"], options["threads"], None)
+    resources = common.resources_from(options["memory"], options["device"], options["threads"], None, cache=options["cache"])
 
     def announce(result: TrialResult) -> None:
         if not options["quiet"]:

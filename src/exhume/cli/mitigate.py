@@ -42,7 +42,7 @@ def command(**options: Any) -> None:
     if not 0 <= options["bearable"] < 1:
         raise ExhumeError(f"--bearable is a share between 0 and 1, got {options['bearable']}.")
     require_writable(options["out"] / "index.html")
-    resources = common.resources_from(options["memory"], options["device"], options["threads"], None)
+    resources = common.resources_from(options["memory"], options["device"], options["threads"], None, cache=options["cache"])
     knowledge, given = brought.knowledge_from(options), brought.brought_from(options)
     subject, held_out = subject_of(given, knowledge)
     quiet = options["quiet"] or options["as_json"]

@@ -38,7 +38,9 @@ def command(**options: Any) -> None:
         raise ExhumeError(f"{options['out']} exists. Give another --out or --overwrite.")
     require_writable(options["out"])
     release = load_release(options["release"])
-    resources = common.resources_from(options["memory"], options["device"], options["threads"], options["checkpoint"], shared=True)
+    resources = common.resources_from(
+        options["memory"], options["device"], options["threads"], options["checkpoint"], cache=options["cache"], shared=True
+    )
     attack = common.attack_from(options["attack"], options["rows"], options["starts"], options["max_steps"], options["step_size"])
     first = resources.team.rank == 0
     if resources.team.size > 1 and (attack.name != "gauss-newton" or not isinstance(release.features, FeatureSpec)):

@@ -35,7 +35,9 @@ def command(**options: Any) -> None:
 
     if options["out"] is not None:
         require_writable(options["out"] / "index.html")
-    resources = common.resources_from(options["memory"], options["device"], options["threads"], options["checkpoint"])
+    resources = common.resources_from(
+        options["memory"], options["device"], options["threads"], options["checkpoint"], cache=options["cache"]
+    )
     cell = cell_from(options)
     with common.progress(quiet=options["quiet"]) as watch:
         result = run_trial(cell, watch=watch, resources=resources)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import torch
 
 from exhume.errors import ExhumeError
 from exhume.features.activations import Activation, activation
 from exhume.features.hermite import hermite_coefficients
+from exhume.features.spill import Spill
 from exhume.linalg import streams
 from exhume.linalg.blocks import block_rows, slices
 from exhume.linalg.team import ALONE, Team
@@ -60,6 +63,7 @@ class RandomFeatures:
         keep_bytes: int = 0,
         alive: torch.Tensor | None = None,  # (p,) which features take part; None means all
         team: Team = ALONE,
+        spill: Path | None = None,  # a folder for blocks that memory does not hold
     ) -> None:
         if spec.kind != "random-features" or spec.stream != streams.STREAM_NAME:
             raise ExhumeError(f"cannot draw features of kind {spec.kind!r} from stream {spec.stream!r}. Update exhume.")
@@ -87,6 +91,7 @@ class RandomFeatures:
         self.team = team
         self._held = list(itertools.accumulate(c if team.takes(i) else 0 for i, c in enumerate(counts)))  # of them, held here
         self._kept: dict[int, Block] = {}
+        self._spill = None if spill is None or self._keep >= len(self._drawn) else Spill(spill)
 
     @staticmethod
     def describe(d: int, p: int, act: str, seed: int) -> FeatureSpec:
@@ -136,16 +141,13 @@ class RandomFeatures:
         rows = self._drawn[index]
         size = streams.STREAM_ROWS
         first, last = rows.start // size, -(-rows.stop // size)
-        count = rows.stop - rows.start
-        seed, scale = self.spec.seed, 1.0 / math.sqrt(self.d)
-        V = torch.empty(count, self.d, dtype=self.dtype)
-
-        def draw(block: int) -> None:
-            start = (block - first) * size
-            part = streams.normal_block(seed, "features", block, self.d)[: count - start]
-            torch.mul(part, scale, out=V[start : start + size])
-
-        in_parallel(draw, range(first, last))
+        count, seed = rows.stop - rows.start, self.spec.seed
+        V = None if self._spill is None else self._spill.read(index, self.dtype)
+        if V is None:
+            began = time.perf_counter()
+            V = self._drawn_rows(rows)
+            if self._spill is not None and index >= self._keep:
+                self._spill.drew(index, V, time.perf_counter() - began)
         phase = None
         if self.activation.phase:
             parts = [streams.uniform_block(seed, "phases", block) for block in range(first, last)]
@@ -154,6 +156,20 @@ class RandomFeatures:
             taking_part = self._alive[rows]
             V, phase = V[taking_part], None if phase is None else phase[taking_part.to(self.device)]
         return Block(place, V.to(self.device), phase)
+
+    def _drawn_rows(self, rows: slice) -> torch.Tensor:
+        """Rows of V from their stream, on the CPU."""
+        size, count = streams.STREAM_ROWS, rows.stop - rows.start
+        first, scale = rows.start // size, 1.0 / math.sqrt(self.d)
+        V = torch.empty(count, self.d, dtype=self.dtype)
+
+        def draw(block: int) -> None:
+            start = (block - first) * size
+            part = streams.normal_block(self.spec.seed, "features", block, self.d)[: count - start]
+            torch.mul(part, scale, out=V[start : start + size])
+
+        in_parallel(draw, range(first, -(-rows.stop // size)))
+        return V
 
 
 class MatrixFeatures:
