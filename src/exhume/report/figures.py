@@ -49,7 +49,9 @@ def loss_curve(guess: Reconstruction) -> str:
     floor = guess.certificate.floor
     if curve.loss[-1] < _NEAR_FLOOR * floor:  # far above it, the line would only flatten the curve
         axes.axhline(floor, color=GREY, ls="--", lw=1)
-        axes.text(curve.passes[-1], floor * 1.6, "rounding floor", color=GREY, ha="right", va="bottom", fontsize=9)
+        axes.text(
+            curve.passes[0], floor / 1.6, "rounding floor", color=GREY, ha="left", va="top", fontsize=9
+        )  # the curve falls to the right
     axes.set_xlabel("GEMM passes over the features")
     axes.set_ylabel("loss, as a share of ‖θ‖²", color=RED)
     rows = axes.twinx()
