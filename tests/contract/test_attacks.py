@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 from pathlib import Path
@@ -112,3 +113,22 @@ def test_too_few_equations_are_never_certified(name: str, ratio: float) -> None:
     guess = attack(name).run(victim(name, n=8, ratio=ratio), seed=0)
     assert guess.status in (Status.STALLED, Status.UNCERTIFIED)
     assert guess.reason
+
+
+def test_a_search_inside_the_moment_subspace_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+    release = trained(small_sphere(d=800, n=4), ratio=6, dtype=torch.float32)
+    whole = attack("gauss-newton").run(release)
+    resources, stops = Resources(checkpoint=tmp_path / "run.ckpt"), 0
+
+    def stop(now: Progress) -> None:
+        nonlocal stops
+        stops += 1
+        if stops in (2, 5, 9):  # the first of them inside
+            raise KeyboardInterrupt
+
+    for _ in range(4):
+        with contextlib.suppress(KeyboardInterrupt):
+            resumed = attack("gauss-newton").run(release, watch=stop, resources=resources)
+    assert resumed.certified
+    assert torch.cdist(resumed.rows, whole.rows).min(dim=1).values.max() < 1e-3
+    assert len(resumed.curve.loss) == len(whole.curve.loss)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 
 from exhume.attacks import certificate, moment_start, noisy, pursuit, search, signs
 from exhume.attacks.base import Clock, Progress, Resources, Watch, check_rows, checkpoint_of, estimate_eta, ignore
+from exhume.attacks.moment_start import Inside
 from exhume.attacks.network_run import NetworkRun
 from exhume.attacks.scale import resolve_scale
 from exhume.attacks.search import Plan, Search
@@ -131,39 +132,47 @@ class _Run:
 
     def search(self) -> tuple[SpanProblem, Search, State]:
         """Run or resume the search until it is done or has failed; Ctrl-C keeps the last finished step."""
+        try:
+            problem, now, first = self._start()
+            return self._advance(problem, now, min(first, search.row_limit(problem, self.known_n)))
+        except (KeyboardInterrupt, LostProcessError):
+            self.checkpoint.flush()
+            raise
+
+    def _start(self) -> tuple[SpanProblem, Search, int]:
+        """The problem and the first rows, or those of the checkpoint; and how many rows stood out."""
         resumed = self.checkpoint.load()
         if resumed is None:
             visible, seen = self._look()
             first = max(2, math.ceil(_HEADROOM * visible))
-            problem, now = self._begin(first, seen)
-            first = min(first, search.row_limit(problem, self.known_n))
-        else:
-            tensors, values = resumed
-            first = values["first"]
-            self.curve = Curve(**{name: tuple(v) for name, v in values["curve"].items()})
-            self.clock, self.spent = Clock(values["seconds"]), values["passes"]
-            now = search.unpack(tensors, values["search"], self.resources.device)
-            problem = self._problem(values["features"])
-        state = problem.state(now.X)
-        plan = self.attack.plan()
-        try:
-            while now.stage in ("grow", "prune"):
-                needed = self._features_for(now.X.shape[0])
-                self._check_budget(max(needed, problem.p), now.X.shape[0])
-                if needed > problem.p:
-                    problem.extend(needed)
-                    state = problem.state(now.X)
-                    now = replace(now, losses=())
-                limit = search.row_limit(problem, self.known_n)
-                if self.radius is None:
-                    now, state = pursuit.advance(problem, state, now, plan, limit=limit, seed=self.seed)
-                else:
-                    now, state = search.advance(problem, state, now, plan, limit=limit, first_rows=first, seed=self.seed)
-                self._report(problem, now, state)
-                self._save(problem, now, first)
-        except (KeyboardInterrupt, LostProcessError):
-            self._save(problem, now, first, now=True)
-            raise
+            return *self._begin(first, seen), first
+        tensors, values = resumed
+        first, device = values["first"], self.resources.device
+        self.curve = Curve(**{name: tuple(v) for name, v in values["curve"].items()})
+        self.clock, self.spent = Clock(values["seconds"]), values["passes"]
+        problem = self._problem(values["features"])
+        if "inside" not in values:
+            return problem, search.unpack(tensors, values["search"], device), first
+        step = noisy.unpack(tensors, values["inside"], device)
+        return problem, self._inside(problem, first, resumed=Inside(tensors["Q"].to(device), step)), first
+
+    def _advance(self, problem: SpanProblem, now: Search, first: int) -> tuple[SpanProblem, Search, State]:
+        """Step after step, on more features as rows come in."""
+        state, plan = problem.state(now.X), self.attack.plan()
+        while now.stage in ("grow", "prune"):
+            needed = self._features_for(now.X.shape[0])
+            self._check_budget(max(needed, problem.p), now.X.shape[0])
+            if needed > problem.p:
+                problem.extend(needed)
+                state = problem.state(now.X)
+                now = replace(now, losses=())
+            limit = search.row_limit(problem, self.known_n)
+            if self.radius is None:
+                now, state = pursuit.advance(problem, state, now, plan, limit=limit, seed=self.seed)
+            else:
+                now, state = search.advance(problem, state, now, plan, limit=limit, first_rows=first, seed=self.seed)
+            tensors, values = search.pack(now)
+            self._finished(problem, now, state, first, tensors, {"search": values})
         return problem, now, state
 
     def _look(self) -> tuple[int, int]:
@@ -191,14 +200,25 @@ class _Run:
         rows = self.known_n or min(first, limit)
         if not self._inner_fits(problem.p):
             return problem, search.begin(problem, rows=rows, seed=self.seed)
-        inside = partial(moment_start.moment_start, problem, rows=rows, plan=self.attack.plan(), seed=self.seed)
-        X = inside(limit=limit)
+        return problem, self._inside(problem, first)
+
+    def _inside(self, problem: SpanProblem, first: int, *, resumed: Inside | None = None) -> Search:
+        """The first rows from the search inside the moment subspace."""
+        limit = search.row_limit(problem, self.known_n)
+        rows = self.known_n or min(first, limit)
+
+        def report(inside: Inside, state: State) -> None:
+            tensors, values = noisy.pack(inside.step)
+            self._finished(problem, inside.step.search, state, first, tensors | {"Q": inside.Q}, {"inside": values})
+
+        inside = partial(moment_start.moment_start, problem, rows=rows, plan=self.attack.plan(), seed=self.seed, report=report)
+        X = inside(limit=limit, resumed=resumed)
         # Rows that crowd the features they were found with: more features show more rows, still inside a subspace.
         while len(X) > _CROWDED * limit and problem.p < self.p and self._inner_fits(2 * problem.p) and self.known_n is None:
             problem.extend(min(self.p, 2 * problem.p))
             limit = search.row_limit(problem, self.known_n)
             X = inside(limit=limit, found=X)
-        return problem, Search(X, damping=moment_start.DAMPING)
+        return Search(X, damping=moment_start.DAMPING)
 
     def _inner_fits(self, count: int) -> bool:
         """Whether V inside the moment subspace is worth its memory for `count` features."""
@@ -212,23 +232,16 @@ class _Run:
         problem.slack = pursuit.SLACK
         return problem
 
-    def _report(self, problem: SpanProblem, now: Search, state: State) -> None:
+    def _finished(
+        self, problem: SpanProblem, now: Search, state: State, first: int, tensors: dict[str, torch.Tensor], at: dict[str, Any]
+    ) -> None:
+        """Note a finished step: in the curve, in the checkpoint (`tensors` and `at` say where it stands), and to who watches."""
         passes, seconds = self.spent + problem.passes, self.clock.seconds
         self.curve = self.curve.extended(loss=state.loss, rows=state.m, passes=passes, seconds=seconds)
+        kept = {"first": first, "features": problem.p, "passes": passes, "seconds": seconds, "curve": asdict(self.curve)}
+        self.checkpoint.save(tensors, kept | at)
         eta = estimate_eta(self.curve.loss, self.curve.seconds, precision(problem.dtype).converged)
         self.watch(Progress(now.stage, now.step, state.loss, state.m, passes, seconds, eta, state.X, now.attempt))
-
-    def _save(self, problem: SpanProblem, at: Search, first: int, *, now: bool = False) -> None:
-        tensors, plain = search.pack(at)
-        values = {
-            "first": first,
-            "features": problem.p,
-            "passes": self.spent + problem.passes,
-            "seconds": self.clock.seconds,
-            "curve": asdict(self.curve),
-            "search": plain,
-        }
-        self.checkpoint.save(tensors, values, now=now)
 
     def finish(self, found: tuple[SpanProblem, Search, State]) -> Reconstruction:
         """Signs, a polish on all that the weights say, scale, and the certificate."""

@@ -164,10 +164,8 @@ class NetworkRun:
         tensors = {f"fit{i}": X for i, X in enumerate(kept.fits)}
         values: dict[str, Any] = {"passes": problem.passes, "seconds": self.clock.seconds, "curve": asdict(self.curve)}
         if kept.step is not None:
-            rows, plain = search.pack(kept.step.search)
+            rows, values["step"] = noisy.pack(kept.step)
             tensors |= rows
-            level = kept.step.level if math.isfinite(kept.step.level) else None  # JSON has no infinity
-            values["step"] = {"search": plain, "level": level, "last": kept.step.last}
         self.checkpoint.save(tensors, values)
 
     def _resume(self, problem: Span) -> None:
@@ -176,11 +174,7 @@ class NetworkRun:
         if resumed is None:
             return
         tensors, values = {name: tensor.to(self.device) for name, tensor in resumed[0].items()}, resumed[1]
-        step = None
-        if "step" in values:
-            at = values["step"]
-            level = math.inf if at["level"] is None else at["level"]
-            step = noisy.Step(search.unpack(tensors, at["search"], self.device), level, at["last"])
+        step = noisy.unpack(tensors, values["step"], self.device) if "step" in values else None
         self.kept = _Kept(tuple(tensors[name] for name in sorted(tensors) if name.startswith("fit")), step)
         self.clock, problem.passes = Clock(values["seconds"]), values["passes"]
         self.curve = Curve(**{name: tuple(v) for name, v in values["curve"].items()})

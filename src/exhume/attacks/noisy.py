@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
@@ -34,6 +35,19 @@ class Step:
 
 
 Report = Callable[[Step, State], None]
+
+
+def pack(step: Step) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """A step as tensors and plain values, for a checkpoint."""
+    tensors, values = search.pack(step.search)
+    level = step.level if math.isfinite(step.level) else None  # JSON has no infinity
+    return tensors, {"search": values, "level": level, "last": step.last}
+
+
+def unpack(tensors: dict[str, torch.Tensor], values: dict[str, Any], device: torch.device | str) -> Step:
+    """The step that `pack` took apart."""
+    level = math.inf if values["level"] is None else values["level"]
+    return Step(search.unpack(tensors, values["search"], device), level, values["last"])
 
 
 def grow_to_noise(
