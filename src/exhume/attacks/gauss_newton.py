@@ -35,6 +35,8 @@ _HEADROOM = 1.25
 _VISIBLE = 400_000_000
 # Rows found that are more than this share of those that could be pinned down ask for more features.
 _CROWDED = 0.4
+# The full space is searched on fewer features where the subspace had this many times those that the rows need.
+_TOO_MANY = 1.25
 # V inside the moment subspace may take this share of the memory budget.
 _INNER_SHARE = 1 / 8
 # Nuisance columns are used where there are this many times as many weights.
@@ -154,7 +156,7 @@ class _Run:
         if "inside" not in values:
             return problem, search.unpack(tensors, values["search"], device), first
         step = noisy.unpack(tensors, values["inside"], device)
-        return problem, self._inside(problem, first, resumed=Inside(tensors["Q"].to(device), step)), first
+        return *self._inside(problem, first, resumed=Inside(tensors["Q"].to(device), step)), first
 
     def _advance(self, problem: SpanProblem, now: Search, first: int) -> tuple[SpanProblem, Search, State]:
         """Step after step, on more features as rows come in."""
@@ -200,10 +202,10 @@ class _Run:
         rows = self.known_n or min(first, limit)
         if not self._inner_fits(problem.p):
             return problem, search.begin(problem, rows=rows, seed=self.seed)
-        return problem, self._inside(problem, first)
+        return self._inside(problem, first)
 
-    def _inside(self, problem: SpanProblem, first: int, *, resumed: Inside | None = None) -> Search:
-        """The first rows from the search inside the moment subspace."""
+    def _inside(self, problem: SpanProblem, first: int, *, resumed: Inside | None = None) -> tuple[SpanProblem, Search]:
+        """The first rows from the search inside the moment subspace, and the problem on the features that they need."""
         limit = search.row_limit(problem, self.known_n)
         rows = self.known_n or min(first, limit)
 
@@ -218,7 +220,10 @@ class _Run:
             problem.extend(min(self.p, 2 * problem.p))
             limit = search.row_limit(problem, self.known_n)
             X = inside(limit=limit, found=X)
-        return Search(X, damping=moment_start.DAMPING)
+        if problem.p > _TOO_MANY * self._features_for(len(X)):
+            self.spent += problem.passes
+            problem = self._problem(self._features_for(len(X)))
+        return problem, Search(X, damping=moment_start.DAMPING)
 
     def _inner_fits(self, count: int) -> bool:
         """Whether V inside the moment subspace is worth its memory for `count` features."""

@@ -129,7 +129,8 @@ class LocalEngine:
     threads: int
 
     def run(self, jobs: dict[str, Job], place: Place) -> Iterator[Outcome]:
-        """Outcomes of all jobs; a job whose process dies is tried once more, alone."""
+        """Outcomes of all jobs. A process that dies takes the others' jobs with it: they are tried again one at a time, and a job
+        whose process dies twice while it is alone has failed."""
         waiting: list[str] = list(jobs)
         suspects: list[str] = []
         chances = dict.fromkeys(jobs, _CHANCES)
@@ -140,7 +141,8 @@ class LocalEngine:
                 while waiting and len(flying) < self.workers:
                     key = waiting.pop(0)
                     flying[pool.submit(perform, key, jobs[key], place)] = key
-                if suspects and not flying:
+                alone = bool(suspects) and not flying
+                if alone:
                     key = suspects.pop(0)
                     flying[pool.submit(perform, key, jobs[key], place)] = key
                 ended, _ = concurrent.futures.wait(flying, return_when=concurrent.futures.FIRST_COMPLETED)
@@ -151,7 +153,7 @@ class LocalEngine:
                         yield future.result()
                     except BrokenProcessPool:
                         broken = True
-                        chances[key] -= 1
+                        chances[key] -= int(alone)  # in company nobody knows whose process it was
                         if chances[key] > 0:
                             suspects.append(key)
                         else:
