@@ -23,7 +23,7 @@ from exhume.result import load_reconstruction
 @pytest.fixture
 def release(tmp_path: Path) -> Path:
     path = tmp_path / "release.safetensors"
-    save_release(trained(small_sphere(d=30, n=20), ratio=20), path)
+    save_release(trained(small_sphere(d=60, n=30), ratio=10), path)
     return path
 
 

@@ -164,9 +164,11 @@ class RandomFeatures:
         V = torch.empty(count, self.d, dtype=self.dtype)
 
         def draw(block: int) -> None:
-            start = (block - first) * size
-            part = streams.normal_block(self.spec.seed, "features", block, self.d)[: count - start]
-            torch.mul(part, scale, out=V[start : start + size])
+            place = V[(block - first) * size :][:size]
+            if V.dtype == torch.float32 and len(place) == size:
+                streams.normal_block(self.spec.seed, "features", block, self.d, out=place).mul_(scale)
+            else:  # multiplied in float32, then widened: the numbers do not depend on the dtype
+                torch.mul(streams.normal_block(self.spec.seed, "features", block, self.d)[: len(place)], scale, out=place)
 
         in_parallel(draw, range(first, -(-rows.stop // size)))
         return V

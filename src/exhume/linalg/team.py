@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from dataclasses import dataclass
 
 import torch
@@ -29,11 +30,7 @@ class Team:
         try:
             torch.distributed.all_reduce(summed)
         except RuntimeError as error:
-            reason = str(error).splitlines()[0]
-            raise LostProcessError(
-                f"a process of the team has ended ({reason}). "
-                "With --checkpoint the same command goes on, with any number of processes."
-            ) from None
+            raise _lost(str(error).splitlines()[0]) from None
         return summed
 
     def takes(self, block: int) -> bool:
@@ -44,6 +41,16 @@ class Team:
 ALONE = Team()
 
 
+def _lost(reason: str) -> LostProcessError:
+    return LostProcessError(
+        f"a process of the team has ended ({reason}). With --checkpoint the same command goes on, with any number of processes."
+    )
+
+
+def _told_to_end(*_: object) -> None:
+    raise _lost("torchrun ends the others")
+
+
 def join(device: str) -> Team:
     """The team that torchrun started, or this process alone."""
     if int(os.environ.get("WORLD_SIZE", "1")) < 2:
@@ -52,4 +59,5 @@ def join(device: str) -> Team:
 
     if not distributed.is_initialized():
         distributed.init_process_group("nccl" if device.startswith("cuda") else "gloo")
+        signal.signal(signal.SIGTERM, _told_to_end)  # torchrun may notice a death before the next sum does
     return Team(distributed.get_rank(), distributed.get_world_size())

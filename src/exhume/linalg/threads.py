@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,5 +16,10 @@ def in_parallel(work: Callable[[int], None], items: Iterable[int]) -> None:
         for item in items:
             work(item)
         return
-    with ThreadPoolExecutor(count) as pool:
-        list(pool.map(work, items))
+    list(_pool(count).map(work, items))
+
+
+@functools.cache
+def _pool(count: int) -> ThreadPoolExecutor:
+    """Threads that stay: starting them anew for every block would cost a third of the time."""
+    return ThreadPoolExecutor(count)
