@@ -47,6 +47,7 @@ def command(**options: Any) -> None:
         raise ExhumeError("several processes share random features under gauss-newton only. Start this attack without torchrun.")
     with common.progress(quiet=options["quiet"] or not first) as watch:
         guess = attack.run(release, seed=options["seed"], watch=watch, resources=resources)
+    resources.team.leave()
     if not first:
         return
     save_reconstruction(guess, options["out"])

@@ -20,7 +20,6 @@ from exhume.features.spill import Spill
 from exhume.linalg import streams
 from exhume.linalg.blocks import block_rows, slices
 from exhume.linalg.team import ALONE, Team
-from exhume.linalg.threads import in_parallel
 from exhume.release import FeatureSpec
 
 _FINGERPRINT = 4
@@ -158,19 +157,14 @@ class RandomFeatures:
         return Block(place, V.to(self.device), phase)
 
     def _drawn_rows(self, rows: slice) -> torch.Tensor:
-        """Rows of V from their stream, on the CPU."""
-        size, count = streams.STREAM_ROWS, rows.stop - rows.start
-        first, scale = rows.start // size, 1.0 / math.sqrt(self.d)
+        """Rows of V from their stream, on the CPU; multiplied in float32, so that the numbers do not depend on the dtype."""
+        size, count, scale = streams.STREAM_ROWS, rows.stop - rows.start, 1.0 / math.sqrt(self.d)
+        first = rows.start // size
         V = torch.empty(count, self.d, dtype=self.dtype)
-
-        def draw(block: int) -> None:
-            place = V[(block - first) * size :][:size]
-            if V.dtype == torch.float32 and len(place) == size:
-                streams.normal_block(self.spec.seed, "features", block, self.d, out=place).mul_(scale)
-            else:  # multiplied in float32, then widened: the numbers do not depend on the dtype
-                torch.mul(streams.normal_block(self.spec.seed, "features", block, self.d)[: len(place)], scale, out=place)
-
-        in_parallel(draw, range(first, -(-rows.stop // size)))
+        for block in range(first, -(-rows.stop // size)):
+            start = (block - first) * size
+            part = streams.normal_block(self.spec.seed, "features", block, self.d)[: count - start]
+            torch.mul(part, scale, out=V[start : start + size])
         return V
 
 

@@ -26,9 +26,9 @@ def generator(seed: int, purpose: str, block: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(_key(seed, purpose, block))
 
 
-def normal_block(seed: int, purpose: str, block: int, columns: int, out: torch.Tensor | None = None) -> torch.Tensor:
+def normal_block(seed: int, purpose: str, block: int, columns: int) -> torch.Tensor:
     """Standard normal (STREAM_ROWS, columns) float32 values of one stream block."""
-    return torch.randn(STREAM_ROWS, columns, generator=generator(seed, purpose, block), out=out)
+    return torch.randn(STREAM_ROWS, columns, generator=generator(seed, purpose, block))
 
 
 def uniform_block(seed: int, purpose: str, block: int) -> torch.Tensor:

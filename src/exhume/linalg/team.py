@@ -33,6 +33,12 @@ class Team:
             raise _lost(str(error).splitlines()[0]) from None
         return summed
 
+    def leave(self) -> None:
+        """Wait for the others and part: a process that simply ended would take those down that still speak to it."""
+        if self.size > 1:
+            torch.distributed.barrier()
+            torch.distributed.destroy_process_group()
+
     def takes(self, block: int) -> bool:
         """Whether this process holds block `block`: they are dealt out in turn, so that any prefix is shared evenly."""
         return block % self.size == self.rank
