@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +13,7 @@ import torch
 from sklearn.datasets import load_iris
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import Ridge, RidgeClassifier
+from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import nn
@@ -22,7 +26,11 @@ from exhume.attacks.base import Progress
 from exhume.auditing import Brought, run_audit, subject_of
 from exhume.auditing.bounded import run_bounded
 from exhume.auditing.compare import beyond_chance
+from exhume.auditing.mitigate import prune_features
+from exhume.cli import common
 from exhume.errors import ExhumeError
+from exhume.report import write_audit
+from exhume.report.server import live_app, state_of
 from exhume.result import Certificate, Reconstruction, Status
 
 
@@ -256,3 +264,53 @@ def test_likenesses_are_named_where_nothing_is_near_enough_to_count() -> None:
     assert strict.verdict.rebuilt == 0
     assert strict.calibration.likenesses > 0
     assert "likenesses leak" in strict.verdict.detail
+
+
+def test_columns_are_shown_in_the_models_units_where_their_statistics_are_hidden(tmp_path: Path) -> None:
+    model, X, y = relu_pipeline(6)
+    hidden = exhume.audit(model, data=(X, y), knowledge=exhume.auditing.Knowledge(statistics=False))
+    page = write_audit(hidden, tmp_path).read_text()
+    assert "Values as the model takes them" in page
+    assert f"{X[0, 3]:.5g}" not in page  # the mean area of a patient, in its own unit
+
+
+def test_every_rung_of_an_mlp_is_measured_or_named() -> None:
+    X, y = patients(8)
+    model = make_pipeline(StandardScaler(), MLPRegressor(hidden_layer_sizes=(60,), max_iter=500, random_state=0)).fit(X, y)
+    pruned = prune_features(Brought(model, (X, y)), head="2", share=0.5).trained
+    assert int((pruned[-1].coefs_[-1] == 0).all(1).sum()) == 30
+    assert (model[-1].coefs_[-1] != 0).all()
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"), [({"n": -3}, "n = -3"), ({"mean": (0.5,)}, "Leave --model"), ({"head": "last"}, "Leave --model")]
+)
+def test_options_that_mean_nothing_to_a_pipeline_are_refused(extra: dict, message: str) -> None:
+    model, X, y = relu_pipeline(6)
+    with pytest.raises(ExhumeError, match=message):
+        subject_of(Brought(model, (X, y), **extra))
+
+
+def test_a_run_whose_process_is_gone_is_not_shown_as_running(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(json.dumps({"state": "running", "pid": 2**22 + 1}))
+    assert state_of(tmp_path)["state"] == "stopped"
+    (tmp_path / "run.json").write_text(json.dumps({"state": "running", "pid": os.getpid()}))
+    assert state_of(tmp_path)["state"] == "running"
+
+
+def test_any_token_and_any_name_can_be_compared_and_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("starlette", reason="starlette is not installed: pip install 'exhume[live]'")
+    (tmp_path / "run.json").write_text("{}")
+    sent: list[dict] = []
+
+    async def receive() -> dict:
+        return {"type": "http.request", "body": b""}
+
+    async def send(message: dict) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "GET", "path": "/", "query_string": "token=é".encode(), "headers": []}
+    asyncio.run(live_app(tmp_path, "secret")(scope, receive, send))
+    assert sent[0]["status"] == 403
+    common.print_table("a[/b]", [("report", "c[/d]")])
+    assert "c[/d]" in capsys.readouterr().out

@@ -5,17 +5,19 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import nn
 
+from exhume.auditing.answers import Answer, inner_of
+from exhume.auditing.layers import Layer, first_layer, hidden_layer
 from exhume.auditing.subject import Encode, Knowledge, Outputs, Subject
 from exhume.data import Dataset
 from exhume.data.fed import fed_rows
 from exhume.errors import ExhumeError
-from exhume.features import ACTIVATIONS, Activation, ModuleFeatures
+from exhume.features import ModuleFeatures
 from exhume.features.module import find_last_linear
 from exhume.features.networks import bring_module
 from exhume.release import Facts, NetworkSpec, Release
@@ -25,65 +27,6 @@ _FLOAT64_LIMIT = 40_000_000
 # Outputs this near to their targets count as fitted.
 FITTED = 0.02
 _PROBES = 8
-
-
-class _ReachedError(Exception):
-    """The head has answered: what comes after it is not needed."""
-
-    def __init__(self, output: torch.Tensor) -> None:
-        super().__init__()
-        self.output = output
-
-
-class _Answer(nn.Module):
-    """A user's module as one that answers with a tensor: what a named layer gives, or the logits in a record, dict or tuple."""
-
-    def __init__(self, inner: nn.Module, head: str | None) -> None:
-        super().__init__()
-        self.inner, self._head = inner, head
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if self._head is None:
-            return _tensor_of(self.inner(x))
-
-        def reached(_: nn.Module, __: object, output: torch.Tensor) -> None:
-            raise _ReachedError(output)
-
-        handle = self.inner.get_submodule(self._head).register_forward_hook(reached)
-        try:
-            self.inner(x)
-        except _ReachedError as end:
-            return end.output
-        finally:
-            handle.remove()
-        raise ExhumeError(f"--head {self._head!r} takes no part in the model's answer. Name the layer that gives it.")
-
-
-def _tensor_of(answer: object) -> torch.Tensor:
-    """The logits in what a module answered."""
-    if isinstance(answer, Mapping):
-        answer = answer.get("logits", next(iter(answer.values()), None))
-    elif hasattr(answer, "logits"):
-        answer = answer.logits
-    elif isinstance(answer, tuple | list) and answer:
-        answer = answer[0]
-    if not isinstance(answer, torch.Tensor):
-        raise ExhumeError(f"the model answers with a {type(answer).__name__}, not with a tensor. Name its last layer with --head.")
-    return answer
-
-
-def _inner(module: nn.Module) -> nn.Module:
-    """The user's own module."""
-    return module.inner if isinstance(module, _Answer) else module
-
-
-@dataclass(frozen=True)
-class _Layer:
-    """A hidden layer act(W x + b) that feeds the last one."""
-
-    name: str
-    activation: Activation
-    biased: bool
 
 
 def torch_subject(
@@ -103,10 +46,10 @@ def torch_subject(
     if head is not None:
         if not isinstance(dict(answers.named_modules()).get(head), nn.Linear):
             raise ExhumeError(f"--head {head!r} is not a linear layer of the model. Name one, or leave it out to have it found.")
-        answers = _Answer(answers, head).eval()
+        answers = Answer(answers, head).eval()
     shape = _input_shape(answers, truth)
     if not isinstance(_answer(answers, truth, shape), torch.Tensor):
-        answers = _Answer(answers, None).eval()
+        answers = Answer(answers, None).eval()
     example = torch.randn(_PROBES, *shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     example = example * truth.rows.abs().mean()
     double = copy.deepcopy(answers).double().requires_grad_(requires_grad=False)
@@ -114,13 +57,13 @@ def torch_subject(
     last = find_last_linear(double, example)
     start = _start(answers, init, knowledge)
     after = {k: v.detach().clone() for k, v in answers.state_dict().items() if v.is_floating_point()}
-    layer = _hidden_layer(double, last, example)
+    layer = hidden_layer(double, last, example)
     outputs = _outputs(double, shape)
     if layer is not None and (layer.activation.homogeneous or not layer.biased):
         subject = _two_layer(name, layer, last, after, start, truth, outputs, encode, knowledge)
     else:
         subject = _whole(name, answers, last, example, after, start, truth, outputs, encode, knowledge)
-    return replace(subject, head=last.removeprefix("inner.") if isinstance(answers, _Answer) else last)
+    return replace(subject, head=last.removeprefix("inner.") if isinstance(answers, Answer) else last)
 
 
 def _load(module: nn.Module, weights: Mapping[str, torch.Tensor] | None, which: str) -> None:
@@ -179,39 +122,13 @@ def _start(module: nn.Module, init: Mapping[str, torch.Tensor] | None, knowledge
     if init is None or knowledge.init == "none":
         return {}
     before = copy.deepcopy(module)
-    _load(_inner(before), init, "initial")
+    _load(inner_of(before), init, "initial")
     return {k: v.detach().clone() for k, v in before.state_dict().items() if v.is_floating_point()}
-
-
-def _hidden_layer(module: nn.Module, last: str, example: torch.Tensor) -> _Layer | None:
-    """The layer act(W x + b) that feeds the last one, if that is all there is; found by running the module."""
-    seen: list[tuple[str, torch.Tensor, torch.Tensor]] = []
-    handles = [
-        part.register_forward_hook(lambda _, inputs, output, name=name: seen.append((name, inputs[0], output)))
-        for name, part in module.named_modules()
-        if isinstance(part, nn.Linear)
-    ]
-    with torch.no_grad():
-        module(example)
-    for handle in handles:
-        handle.remove()
-    if len(seen) != 2 or seen[1][0] != last or not torch.equal(seen[0][1].flatten(1), example.flatten(1)):
-        return None
-    name, _, before = seen[0]
-    layer = module.get_submodule(name)
-    for act in ACTIVATIONS.values():
-        if (
-            not act.phase
-            and before.shape == seen[1][1].shape
-            and torch.allclose(act.value(before), seen[1][1], rtol=1e-9, atol=1e-12)
-        ):
-            return _Layer(name, act, layer.bias is not None)
-    return None
 
 
 def _two_layer(
     name: str,
-    layer: _Layer,
+    layer: Layer,
     last: str,
     after: dict[str, torch.Tensor],
     start: dict[str, torch.Tensor],
@@ -269,13 +186,13 @@ def _whole(
     grows = torch.allclose(twice, 2 * once, rtol=1e-9, atol=1e-12)
     brought = f"{name} (brought)"
     bring_module(brought, module, homogeneous=grows)
-    first = _first_layer(module, last, example)
+    first = first_layer(module, last, example)
     size = sum(v.numel() for v in after.values())
     dtype = torch.float64 if size <= _FLOAT64_LIMIT else torch.float32
     trained, known = _as_known(after, start, head, dtype, knowledge)
     spec = NetworkSpec(brought, tuple(example.shape[1:]), k, h, h, head=last, first=first)
     facts = replace(facts_of(truth, outputs, knowledge, stretch=1.0 if grows else None), pruned=_pruned(trained[head]))
-    about = f"a {type(_inner(module)).__name__} with {size} parameters, {h} features under its last layer"
+    about = f"a {type(inner_of(module)).__name__} with {size} parameters, {h} features under its last layer"
     release = Release(_learned(trained, known, head), spec, facts, trained, known)
     return Subject(name, about, release, truth, outputs, encode or _as_fed, _classes(truth, k))
 
@@ -302,33 +219,6 @@ def _learned(trained: _Weights, known: _Weights, head: str) -> torch.Tensor:
 def _as_fed(X: np.ndarray, y: np.ndarray) -> Dataset:
     """Other samples, taken for inputs of the model as they are."""
     return fed_rows("held out", X, y)
-
-
-def _first_layer(module: nn.Module, last: str, example: torch.Tensor) -> str | None:
-    """The layer that sees the inputs themselves, if it is a matrix or a convolution whose change shows their subspace."""
-    seen: list[tuple[str, torch.Tensor]] = []
-    double = copy.deepcopy(module).double()
-    handles = [
-        part.register_forward_hook(lambda _, inputs, __, name=name: seen.append((name, inputs[0])))
-        for name, part in double.named_modules()
-        if isinstance(part, nn.Linear | nn.Conv2d) and name != last
-    ]
-    with torch.no_grad():
-        double(example)
-    for handle in handles:
-        handle.remove()
-    for name, given in seen:
-        whole = given.ndim == (4 if isinstance(double.get_submodule(name), nn.Conv2d) else 2)
-        if whole and given.numel() == example.numel() and torch.equal(given.flatten(1), example.flatten(1)):
-            return name if _plain(double.get_submodule(name)) else None
-    return None
-
-
-def _plain(module: nn.Module) -> bool:
-    """Whether the layer sees whole inputs or patches of them, as the subspace attack has to assume."""
-    return not isinstance(module, nn.Conv2d) or (
-        module.groups == 1 and set(module.dilation) == {1} and not isinstance(module.padding, str)
-    )
 
 
 def _classes(truth: Dataset, k: int) -> tuple[float, ...]:

@@ -9,8 +9,10 @@ from exhume.attacks import GaussNewton, attack_named
 from exhume.data import DataRequest
 from exhume.lab.job import Trial
 from exhume.lab.trial import Cell
+from exhume.report.figures import BLUE
 from exhume.reproduce.cells import PAPER_STEPS, QUICK_STEPS, ours, papers, points, sizes, sphere
-from exhume.reproduce.sheet import BLUE, Curves, Figure, Line, Panel, Pictures
+from exhume.reproduce.panels import Curves, Line, Pictures
+from exhume.reproduce.sheet import Figure, Panel
 
 _SHADES = ("#f4a99b", "#e26d5a", "#c0392b", "#8e2018", "#4d0f0a")
 

@@ -9,8 +9,10 @@ import numpy as np
 
 from exhume.lab.job import Job
 from exhume.lab.spectrum import Spectrum
+from exhume.report.figures import BLUE, GREY, INK, RED
 from exhume.reproduce.cells import OURS, PAPER_COLOUR, PAPER_STEPS, ours, papers, points, sphere
-from exhume.reproduce.sheet import BLUE, GREY, INK, PANEL_HEIGHT, RED, Figure, Panel, Points, Results
+from exhume.reproduce.panels import Points
+from exhume.reproduce.sheet import PANEL_HEIGHT, Figure, Panel, Results
 from exhume.reproduce.statistics import threshold, threshold_interval, wilson
 
 # A run has recovered the data when its error, signs forgiven, is below this. It is lenient for the sake of projection-gd, which

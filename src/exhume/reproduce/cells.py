@@ -10,7 +10,8 @@ from exhume.attacks import attack_named
 from exhume.data import DataRequest
 from exhume.lab.job import Job, Trial
 from exhume.lab.trial import Cell
-from exhume.reproduce.sheet import BLUE, GREEN, INK, RED, Curves, Line, Points
+from exhume.report.figures import BLUE, GREEN, INK, RED
+from exhume.reproduce.panels import Curves, Line, Points
 
 # The paper runs its descent until the loss is 1e-7; a quick figure stops it here.
 QUICK_STEPS = {"sphere": 2000, "digits": 2000, "photographs": 1000, "two-layer": 2000, "resnet": 300, "vit": 300}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from exhume.lab.job import Trial
+from exhume.report.figures import BLUE, RED
 from exhume.reproduce.beyond import Chances
 from exhume.reproduce.cells import PAPER_COLOUR, network, ours, points, sphere
-from exhume.reproduce.sheet import BLUE, RED, Curves, Figure, Line, Panel, Points
+from exhume.reproduce.panels import Curves, Line, Points
+from exhume.reproduce.sheet import Figure, Panel
 
 _SHADES = ("#a6c8f0", "#4a90d9", "#1f5fa8", "#0b2e59")
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from exhume.data import DataRequest
 from exhume.lab.job import Trial
+from exhume.report.figures import BLUE, GREEN, INK, RED
 from exhume.reproduce.cells import (
     PAPER_COLOUR,
     PAPER_STEPS,
@@ -20,8 +21,9 @@ from exhume.reproduce.cells import (
     sphere,
     with_residuals,
 )
+from exhume.reproduce.panels import Curves, Line, Pictures, Points
 from exhume.reproduce.random_features import sphere_curves
-from exhume.reproduce.sheet import BLUE, GREEN, INK, RED, Curves, Figure, Line, Panel, Pictures, Points
+from exhume.reproduce.sheet import Figure, Panel
 
 _RATIOS = (0.1, 0.3, 0.6, 1, 2, 4, 10)
 

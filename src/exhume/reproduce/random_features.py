@@ -18,7 +18,8 @@ from exhume.reproduce.cells import (
     three_lines,
     with_residuals,
 )
-from exhume.reproduce.sheet import Curves, Figure, Panel, Pictures
+from exhume.reproduce.panels import Curves, Pictures
+from exhume.reproduce.sheet import Figure, Panel
 
 _CIFAR_RATIOS = (0.01, 0.1, 0.3, 1, 2, 4, 10)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from exhume.reproduce import networks, random_features
-from exhume.reproduce.sheet import Curves, Figure, Line, Panel, Results, Table
+from exhume.reproduce.panels import Curves, Line, Table
+from exhume.reproduce.sheet import Figure, Panel, Results
 
 _GONE = 0.3  # the threshold of a curve: the first p from which the mean error stays below this
 
