@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,7 @@ import torch
 from conftest import small_sphere, trained
 from exhume.attacks import ATTACKS, Progress, Resources, attack_named
 from exhume.errors import ExhumeError
-from exhume.release import Release
+from exhume.release import Release, read_tensors, save_release
 from exhume.result import Reconstruction, Status, load_reconstruction, save_reconstruction
 from exhume.victims import NetworkVictim, train_network
 
@@ -132,3 +135,36 @@ def test_a_search_inside_the_moment_subspace_goes_on_where_it_was_stopped(tmp_pa
     assert resumed.certified
     assert torch.cdist(resumed.rows, whole.rows).min(dim=1).values.max() < 1e-3
     assert len(resumed.curve.loss) == len(whole.curve.loss)
+
+
+def test_killed_at_any_time_a_run_loses_one_step_at_most(tmp_path: Path) -> None:
+    """SIGKILL, not Ctrl-C: what was finished is in the file. Steps that are quicker than twenty saves are kept in bundles."""
+    save_release(release := trained(small_sphere(d=200, n=40), ratio=4, dtype=torch.float32), tmp_path / "release")
+    checkpoint, told = tmp_path / "run.ckpt", tmp_path / "steps"
+    started = subprocess.Popen([sys.executable, "-c", _WATCHED, tmp_path / "release", checkpoint, told])
+    while started.poll() is None and (not told.exists() or len(told.read_text().splitlines()) < 12):
+        time.sleep(0.01)
+    started.kill()
+    started.wait()
+    reported = [float(line[:-1]) for line in told.read_text().splitlines() if line.endswith(";")]  # the last may be torn
+    _, header = read_tensors(checkpoint, "checkpoint", "exhume-checkpoint-1")
+    kept = header["values"]["curve"]["seconds"]
+    assert len(kept) >= len(reported) - 1 or kept[-1] > reported[-1] - 0.5
+    resumed = attack("gauss-newton").run(release, resources=Resources(checkpoint=checkpoint))
+    assert resumed.certified
+    assert list(resumed.curve.seconds[: len(kept)]) == kept
+    whole = attack("gauss-newton").run(release)
+    assert torch.cdist(resumed.rows, whole.rows).min(dim=1).values.max() < 1e-3
+
+
+_WATCHED = """
+import sys
+from pathlib import Path
+from exhume.attacks import attack_named
+from exhume.attacks.base import Resources
+from exhume.release import load_release
+def watch(now):
+    with open(sys.argv[3], "a") as told:
+        told.write(f"{now.seconds:.3f};\\n")
+attack_named("gauss-newton").run(load_release(Path(sys.argv[1])), watch=watch, resources=Resources(checkpoint=Path(sys.argv[2])))
+"""

@@ -37,6 +37,10 @@ _HEADROOM = 1.25
 _VISIBLE = 400_000_000
 # Rows found that are more than this share of those that could be pinned down ask for more features.
 _CROWDED = 0.4
+# The subspace is refreshed as long as that shows this many times the rows.
+_MORE = 1.2
+# A loss in the full space below which few rows can be missing.
+_EXPLAINED = 0.02
 # The full space is searched on fewer features where the subspace had this many times those that the rows need.
 _TOO_MANY = 1.25
 # V inside the moment subspace may take this share of the memory budget.
@@ -63,7 +67,7 @@ class ExactRun:
         self.radius = norm if norm is not None else (math.sqrt(release.d) if homogeneous else None)
         # With hardly more weights than nuisance columns, those would fit everything.
         self._nuisance = self.p > _NUISANCE_PAYS * (release.d + 1)
-        visible = self._nuisance and self.features.activation.parity != "odd"
+        visible = self._nuisance and self.features.activation.parity != "odd" and not self.features.activation.phase
         self._inner = moment_start.dimension(release.d) if visible else 0
         self.checkpoint = checkpoint_of(resources, attack, release, seed)
         self.clock = Clock()
@@ -119,11 +123,13 @@ class ExactRun:
         if "inside" not in values:
             return problem, search.unpack(tensors, values["search"], device), first
         step = noisy.unpack(tensors, values["inside"], device)
-        return *self._inside(problem, first, resumed=Inside(tensors["Q"].to(device), step)), first
+        return *self._inside(problem, first, resumed=Inside(tensors["Q"].to(device), step, values["before"])), first
 
     def _advance(self, problem: SpanProblem, now: Search, first: int) -> tuple[SpanProblem, Search, State]:
         """Step after step, on more features as rows come in."""
         state, plan = problem.state(now.X), self.attack.plan()
+        if self._inner:
+            plan = moment_start.afterwards(plan)
         while now.stage in ("grow", "prune"):
             needed = self._features_for(now.X.shape[0])
             self._check_budget(max(needed, problem.p), now.X.shape[0])
@@ -174,15 +180,24 @@ class ExactRun:
 
         def report(inside: Inside, state: State) -> None:
             tensors, values = noisy.pack(inside.step)
-            self._finished(problem, inside.step.search, state, first, tensors | {"Q": inside.Q}, {"inside": values})
+            self._finished(
+                problem, inside.step.search, state, first, tensors | {"Q": inside.Q}, {"inside": values, "before": inside.before}
+            )
 
-        inside = partial(moment_start.moment_start, problem, rows=rows, plan=self.attack.plan(), seed=self.seed, report=report)
+        inside = partial(moment_start.search_inside, problem, rows=rows, plan=self.attack.plan(), seed=self.seed, report=report)
+        before = 0 if resumed is None else resumed.before
         X = inside(limit=limit, resumed=resumed)
-        # Rows that crowd the features they were found with: more features show more rows, still inside a subspace.
-        while len(X) > _CROWDED * limit and problem.p < self.p and self._inner_fits(2 * problem.p) and self.known_n is None:
-            problem.extend(min(self.p, 2 * problem.p))
-            limit = search.row_limit(problem, self.known_n)
-            X = inside(limit=limit, found=X)
+        while True:
+            state, stuck = problem.state(X), len(X) <= _MORE * before
+            # More features show more rows: wanted where rows crowd those that they were found with, or are missing.
+            wanted = len(X) > _CROWDED * limit or (stuck and state.loss > _EXPLAINED)
+            if wanted and problem.p < self.p and self._inner_fits(2 * problem.p):
+                problem.extend(min(self.p, 2 * problem.p))
+                limit = search.row_limit(problem, self.known_n)
+                state = problem.state(X)
+            elif stuck:
+                break
+            before, X = len(X), inside(limit=limit, found=state)
         if problem.p > _TOO_MANY * self._features_for(len(X)):
             self.spent += problem.passes
             problem = self._problem(self._features_for(len(X)))

@@ -106,7 +106,7 @@ class NetworkRun:
         last = exact.state(X)
         if resolved:
             at = noisy.settling(X, "end") if self.kept.step is None else self.kept.step.search
-            last = noisy.settle(exact, at, self.plan, self._report(exact))
+            last = noisy.settle(exact, at, self.plan.careful(), self._report(exact))
         rows, scale = network_scale(self.release, last.X if basis is None else last.X @ basis.to(last.X).T)
         costs = tuple(exact.removal_costs(last).tolist())
         proof = certificate.certify(exact, last, costs=costs, spare=spare)

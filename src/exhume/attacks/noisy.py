@@ -17,8 +17,8 @@ from exhume.attacks import search
 from exhume.attacks.search import Pace, Plan, Search
 from exhume.attacks.span_base import Span, State
 
-# Further rows must lower the loss by this share, and by `caution` times the share that a fit to noise would gain.
-_GAIN = 0.08
+# Further rows must lower the loss by this share, and by `_CAUTION` times the share that a fit to noise would gain.
+_GAIN, _CAUTION = 0.08, 8.0
 # A row stays when its removal costs this multiple of what a row fitted to noise would cost.
 _SIGNIFICANT = 30.0
 _SETTLED = Pace(growth=0.0, least=0, patience=5, gain=0.98)
@@ -58,7 +58,6 @@ def grow_to_noise(
     plan: Plan,
     seed: int,
     report: Report,
-    caution: float = 8.0,
     resumed: Step | None = None,
 ) -> State:
     """Rows grown from `rows` to at most `limit` while they gain more than noise; the last set, noise rows included."""
@@ -69,7 +68,7 @@ def grow_to_noise(
         level, last = at.level, at.last
         if now.round > at.search.round or now.attempt > at.search.attempt:  # the rows of `state` can do no better
             noise = (state.m - last) * problem.d / (problem.p * problem.k)
-            if state.loss > (1 - max(_GAIN, caution * noise)) * level or state.m >= limit:
+            if state.loss > (1 - max(_GAIN, _CAUTION * noise)) * level or state.m >= limit:
                 return found if state.m < limit else state
             level, last = state.loss, state.m
         at, state = Step(now, level, last), found
@@ -84,7 +83,7 @@ def settling(X: torch.Tensor, stage: str = "settle") -> Search:
 
 def prune_to_signal(problem: Span, at: Search, *, most: int | None, plan: Plan, report: Report) -> State:
     """Rows that stand out of the noise (or the `most` strongest), settled after each round of removals."""
-    state = settle(problem, at, plan, report)
+    state = settle(problem, at, plan.careful(), report)
     while True:
         costs = problem.removal_costs(state)
         distinct = set(search.distinct_rows(state.X, costs, apart=search.APART).tolist())
@@ -95,20 +94,20 @@ def prune_to_signal(problem: Span, at: Search, *, most: int | None, plan: Plan, 
             return state
         gone = set(weak[: max(1, len(weak) // 2)])
         X = state.X[[i for i in range(state.m) if i not in gone]]
-        state = settle(problem, settling(X), plan, report)
+        state = settle(problem, settling(X), plan.careful(), report)
 
 
 def noise_cost(problem: Span, state: State) -> float:
     """The removal cost below which a row may be noise: a multiple of loss (d + k) / (p k)."""
-    return _SIGNIFICANT * state.loss * (problem.d + problem.k) / (problem.p * problem.k)
+    return _SIGNIFICANT * search.noise_gain(problem, state)
 
 
-def settle(problem: Span, at: Search, plan: Plan, report: Report) -> State:
+def settle(problem: Span, at: Search, plan: Plan, report: Report, pace: Pace = _SETTLED) -> State:
     """Gauss-Newton steps with the number of rows fixed until the loss stands still."""
     state = problem.state(at.X)
     now = at if at.losses else replace(at, losses=(state.loss,))
-    while now.step < _MOST_STEPS and not search.stalled(now.losses, _SETTLED) and now.damping <= _MOST_DAMPING:
-        X = problem.step(state, damping=now.damping, cg_steps=2 * plan.cg_steps, cg_tolerance=plan.cg_tolerance / 10)
+    while now.step < _MOST_STEPS and not search.stalled(now.losses, pace) and now.damping <= _MOST_DAMPING:
+        X = problem.step(state, damping=now.damping, cg_steps=plan.cg_steps, cg_tolerance=plan.cg_tolerance)
         trial = problem.state(X)
         better = trial.loss < state.loss
         state = trial if better else state

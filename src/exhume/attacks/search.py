@@ -26,6 +26,8 @@ _OUTLIER = 1.1
 APART = 0.005
 # Rows that may go for this much loss in all, or for this multiple of the loss, are not supported by the weights.
 UNSUPPORTED, UNSUPPORTED_TIMES = 1e-9, 10.0
+# A row that explains less than this multiple of what a row fitted to noise would is noise.
+_NOISE = 4.0
 # A row that may go for this much is doubtful: the search tries to do without it.
 _DOUBTFUL = 1e-4
 # Having done without, a loss above this multiple of the one before means that they were needed.
@@ -37,21 +39,6 @@ _NEAR, _NEAR_CG, _SLOW = 1e-6, 2, 0.1
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The settings of a search."""
-
-    cg_steps: int
-    cg_tolerance: float
-    starts: int
-    full_rounds: int  # rounds at the largest admissible number of rows before a new start
-    turnover: float  # share of weakest rows replaced when stalled
-
-    def pace(self, attempt: int) -> Pace:
-        """The first attempt hurries, which is enough well above the threshold; later ones take their time."""
-        return Pace(growth=0.25, least=2, patience=4, gain=0.85) if attempt == 0 else Pace(0.2 / attempt, 1, 5, 0.9)
-
-
-@dataclass(frozen=True)
 class Pace:
     """How fast rows are added."""
 
@@ -59,6 +46,26 @@ class Pace:
     least: int  # rows added at least
     patience: int  # steps over which a gain is measured
     gain: float  # stalled when the loss stays above this share of what it was `patience` steps ago
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The settings of a search."""
+
+    cg_steps: int
+    cg_tolerance: float
+    starts: int
+    full_rounds: int  # rounds at the largest admissible number of rows before a new start
+    turnover: float  # share of weakest rows replaced when stalled; 0: those that explain no more than noise
+    first_pace: Pace = Pace(growth=0.25, least=2, patience=4, gain=0.85)
+
+    def careful(self) -> Plan:
+        """The same with longer inner solves."""
+        return replace(self, cg_steps=2 * self.cg_steps, cg_tolerance=self.cg_tolerance / 10)
+
+    def pace(self, attempt: int) -> Pace:
+        """The first attempt hurries, which is enough well above the threshold; later ones take their time."""
+        return self.first_pace if attempt == 0 else Pace(0.2 / attempt, 1, 5, 0.9)
 
 
 # Rows that remain after a pruning converge at once if it was right.
@@ -191,6 +198,11 @@ def advance(
     return replace(search, X=kept.X, damping=damping, losses=losses, step=search.step + 1), kept
 
 
+def noise_gain(problem: Span, state: State) -> float:
+    """The loss that a row fitted to noise takes away: loss (d + k) / (p k)."""
+    return state.loss * (problem.d + problem.k) / (problem.p * problem.k)
+
+
 def stalled(losses: tuple[float, ...], pace: Pace) -> bool:
     """Whether the last `patience` steps gained too little."""
     return len(losses) > pace.patience and losses[-1] > losses[-1 - pace.patience] * pace.gain
@@ -262,7 +274,8 @@ def _reshape(
     pace = plan.pace(search.attempt)
     target = min(limit, state.m + max(pace.least, int(pace.growth * state.m)))
     costs = problem.removal_costs(state)
-    keep = distinct_rows(state.X, costs, apart=APART)[: max(1, state.m - int(plan.turnover * state.m))]
+    weak = int(plan.turnover * state.m) or int((costs < _NOISE * noise_gain(problem, state)).sum())
+    keep = distinct_rows(state.X, costs, apart=APART)[: max(1, state.m - weak)]
     if at_limit and len(keep) == state.m:
         keep = keep[:-1]
     key = 1000 * search.attempt + search.round + 1

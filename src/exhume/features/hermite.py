@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -23,6 +23,21 @@ def hermite_coefficients(one: Activation, order: int = 8) -> list[float]:
         at = [_coefficients(one, order, shift) for shift in (0.0, math.pi / 2)]
         return [at[l % 2][l] / math.sqrt(2) for l in range(order + 1)]
     return _coefficients(one, order, 0.0)
+
+
+def beyond_quadratic(one: Activation, *, scale: float) -> Activation:
+    """act(t) - c0 - c1 t/s - c2 h2(t/s) for t ~ N(0, s^2): what its constant, linear and quadratic parts leave of an activation."""
+    scaled = replace(one, value=lambda z: one.value(scale * z))
+    c0, c1, c2 = _coefficients(scaled, 2, 0.0)
+    linear, square = c1 / scale, c2 / math.sqrt(2) / scale**2
+    constant = c0 - c2 / math.sqrt(2)
+    return Activation(
+        f"{one.name} beyond its quadratic part",
+        f"{one.formula} - ({constant:.3g} + {linear:.3g} z + {square:.3g} z^2)",
+        lambda z: one.value(z).sub_(constant).sub_(z, alpha=linear).addcmul_(z, z, value=-square),
+        lambda z: one.slope(z).sub_(linear).sub_(z, alpha=2 * square),
+        "even" if one.parity in ("even", "linear-odd") else one.parity,
+    )
 
 
 def _coefficients(one: Activation, order: int, shift: float) -> list[float]:

@@ -158,23 +158,18 @@ class RandomFeatures:
 
     def _drawn_rows(self, rows: slice) -> torch.Tensor:
         """Rows of V from their stream, on the CPU; multiplied in float32, so that the numbers do not depend on the dtype."""
-        size, count, scale = streams.STREAM_ROWS, rows.stop - rows.start, 1.0 / math.sqrt(self.d)
-        first = rows.start // size
-        V = torch.empty(count, self.d, dtype=self.dtype)
-        for block in range(first, -(-rows.stop // size)):
-            start = (block - first) * size
-            part = streams.normal_block(self.spec.seed, "features", block, self.d)[: count - start]
-            torch.mul(part, scale, out=V[start : start + size])
-        return V
+        first, last = rows.start // streams.STREAM_ROWS, -(-rows.stop // streams.STREAM_ROWS)
+        V = streams.normal_blocks(self.spec.seed, "features", range(first, last), self.d)[: rows.stop - rows.start]
+        return V.mul_(1.0 / math.sqrt(self.d)).to(self.dtype)
 
 
 class MatrixFeatures:
     """phi(x) = act(V x) for a matrix V that is at hand as a whole: a trained first layer, or V Q for inputs x = Q z."""
 
     def __init__(
-        self, V: torch.Tensor, act: str, phase: torch.Tensor | None = None, *, team: Team = ALONE, p: int | None = None
+        self, V: torch.Tensor, act: Activation, phase: torch.Tensor | None = None, *, team: Team = ALONE, p: int | None = None
     ) -> None:
-        self.activation = activation(act)
+        self.activation = act
         self.dtype, self.device = V.dtype, V.device
         self._here, self.d = V.shape
         self.team, self.p = team, self._here if p is None else p  # of p features in all, the rows of V are held here
@@ -192,11 +187,11 @@ class MatrixFeatures:
     ) -> MatrixFeatures:
         """The hidden layer of a two-layer network, without features that take no part; a bias is the phase of cosine features."""
         V, bias = parameters["first.weight"][alive].to(device, dtype), parameters.get("first.bias")
-        return MatrixFeatures(V.contiguous(), act, None if bias is None else bias[alive, None].to(device, dtype))
+        return MatrixFeatures(V.contiguous(), activation(act), None if bias is None else bias[alive, None].to(device, dtype))
 
     @staticmethod
-    def projected(features: RandomFeatures | MatrixFeatures, basis: torch.Tensor, count: int) -> MatrixFeatures:
-        """The first `count` features of inputs x = Q z as features of z."""
+    def projected(features: RandomFeatures | MatrixFeatures, basis: torch.Tensor, count: int, act: Activation) -> MatrixFeatures:
+        """act(V Q z): the first `count` features of inputs x = Q z as features of z, possibly under another activation."""
         p, Q = features.whole_blocks(count), basis.to(features.device, features.dtype)
         V = torch.empty(features.held(p), Q.shape[1], dtype=features.dtype, device=features.device)
         phases = []
@@ -204,7 +199,7 @@ class MatrixFeatures:
             torch.mm(block.V, Q, out=V[block.rows])
             phases += [] if block.phase is None else [block.phase]
         phase = torch.cat(phases) if phases else None
-        return MatrixFeatures(V, features.activation.name, phase, team=features.team, p=p)
+        return MatrixFeatures(V, act, phase, team=features.team, p=p)
 
     @cached_property
     def mean_slope(self) -> float:
@@ -235,4 +230,4 @@ def _mean_slope(act: Activation) -> float:
 
 
 def _fingerprint(seed: int, d: int) -> tuple[float, ...]:
-    return tuple(streams.normal_block(seed, "features", 0, d).flatten()[:_FINGERPRINT].tolist())
+    return tuple(streams.normal_blocks(seed, "features", range(1), d).flatten()[:_FINGERPRINT].tolist())

@@ -6,6 +6,8 @@ import hashlib
 
 import torch
 
+from exhume.linalg.threads import in_parallel
+
 # Rows per stream block. A fixed multiple of 16, since torch.randn(100)[:50] differs from torch.randn(50).
 STREAM_ROWS = 256
 # Name of the recipe below, stored in every release: a later recipe gets another name.
@@ -26,9 +28,12 @@ def generator(seed: int, purpose: str, block: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(_key(seed, purpose, block))
 
 
-def normal_block(seed: int, purpose: str, block: int, columns: int) -> torch.Tensor:
-    """Standard normal (STREAM_ROWS, columns) float32 values of one stream block."""
-    return torch.randn(STREAM_ROWS, columns, generator=generator(seed, purpose, block))
+def normal_blocks(seed: int, purpose: str, blocks: range, columns: int) -> torch.Tensor:
+    """Standard normal (STREAM_ROWS len(blocks), columns) float32 values of consecutive stream blocks."""
+    values = torch.empty(len(blocks), STREAM_ROWS, columns)
+    # The threads write into memory that this one allocated: what they allocate themselves would stay with them.
+    in_parallel(lambda i: values[i].normal_(generator=generator(seed, purpose, blocks[i])), range(len(blocks)))
+    return values.flatten(0, 1)
 
 
 def uniform_block(seed: int, purpose: str, block: int) -> torch.Tensor:

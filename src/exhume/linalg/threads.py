@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 
 
-def in_parallel(work: Callable[[int], None], items: Iterable[int]) -> None:
+def in_parallel(work: Callable[[int], object], items: Iterable[int]) -> None:
     """`work` on every item, by torch.get_num_threads() threads: torch lets go of Python's lock while it computes."""
     count = torch.get_num_threads()
     if count == 1:
