@@ -5,6 +5,7 @@
     python benchmarks/scaling.py processes            seconds per pass of two processes against one, one thread each
     python benchmarks/scaling.py growth               seconds, passes, memory and FLOP/s against p, d and n, both attacks
     python benchmarks/scaling.py regeneration         a step against the paper's scheme, which draws V anew for every sample
+    python benchmarks/scaling.py predict              hours for larger d and n from the rate measured here and an assumed GPU
     python benchmarks/scaling.py figure1 tiny         the two large runs (an hour each); need --data-dir
 
 --out FOLDER keeps rows.json and a picture of each case.
@@ -31,6 +32,8 @@ from matplotlib.figure import Figure
 from exhume import __version__
 from exhume.attacks.span import SpanProblem
 from exhume.features import RandomFeatures
+from exhume.linalg.team import join
+from exhume.result import load_reconstruction
 
 Row = dict[str, Any]
 _EXHUME = [sys.executable, "-m", "exhume"]
@@ -108,33 +111,48 @@ def features(given: argparse.Namespace) -> list[Row]:
     return rows
 
 
+def one_pass(given: argparse.Namespace) -> list[Row]:
+    """What every process of `processes` runs: milliseconds of one Gauss-Newton product (two passes) of the team."""
+    team = join("cpu")
+    d, p, m = 1000, 60_000, 20
+    features = RandomFeatures(RandomFeatures.describe(d, p, "relu", 0), dtype=torch.float32, keep_bytes=10**9, team=team)
+    weights = features.own(torch.randn(1, p, generator=torch.Generator().manual_seed(0)))
+    problem = SpanProblem(features, weights, radius=d**0.5, nuisance=True)
+    state = problem.state(problem.on_sphere(torch.randn(m, d, generator=torch.Generator().manual_seed(1))))
+    unknowns = (state.gradient, state.alpha, state.zeta)
+    took = median(lambda: problem.gauss_newton_product(state, unknowns), 20)
+    team.leave()
+    if team.rank == 0:
+        print(json.dumps({"ms": 1e3 * took / 2}))
+    sys.exit()
+
+
 def processes(given: argparse.Namespace) -> list[Row]:
-    """Seconds per pass, from the run's own clock; one thread in every process."""
+    """One thread in every process. A pass of a product alone, and seconds per pass of a whole run; its rows compared."""
     rows: list[Row] = []
+    env = os.environ | {"OMP_NUM_THREADS": "1"}
+
+    def started(command: list[str], count: int) -> Row:
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count)]
+        first = torchrun if count > 1 else [sys.executable]
+        done = subprocess.run([*first, *command], capture_output=True, text=True, check=True, env=env)
+        return json.loads(done.stdout.splitlines()[-1])
+
     with tempfile.TemporaryDirectory() as folder:
         release = Path(folder) / "release"
-        made = ["train", "--data", "sphere", "--d", "1000", "--n", "20", "--ratio", "3", "--dtype", "float32"]
+        made = ["train", "--data", "sphere", "--d", "1000", "--n", "20", "--ratio", "4", "--dtype", "float64"]
         subprocess.run([*_EXHUME, *made, "--release", str(release), "--truth", f"{folder}/truth"], check=True, capture_output=True)
         found: dict[int, torch.Tensor] = {}
         for count in (1, 2):
-            start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count), "-m", "exhume"]
-            command = [*(start if count > 1 else _EXHUME), "reconstruct", str(release), "--out", f"{folder}/{count}", "--json"]
-            env = os.environ | {"OMP_NUM_THREADS": "1"}
-            done = subprocess.run([*command, "--quiet"], capture_output=True, text=True, check=True, env=env)
-            row = json.loads(done.stdout)
-            from exhume.result import load_reconstruction
-
+            alone = started([__file__, "one-pass"], count)["ms"]
+            run = ["-m", "exhume", "reconstruct", str(release), "--out", f"{folder}/{count}", "--json", "--quiet"]
+            row = started(run, count)
             found[count] = load_reconstruction(Path(folder) / str(count)).rows
-            rows.append(
-                {
-                    "processes": count,
-                    "seconds": row["seconds"],
-                    "passes": row["passes"],
-                    "ms per pass": 1e3 * row["seconds"] / row["passes"],
-                }
-            )
+            whole = {"seconds": row["seconds"], "passes": row["passes"], "status": row["status"]}
+            rows.append({"processes": count, "ms per pass": alone, **whole, "run's ms": 1e3 * row["seconds"] / row["passes"]})
         apart = float((torch.cdist(found[1], found[2]).min(dim=1).values / found[1].norm(dim=1)).max())
-        rows.append({"processes": "1 over 2", "ms per pass": rows[0]["ms per pass"] / rows[1]["ms per pass"], "rows apart": apart})
+        ratio = {name: rows[0][name] / rows[1][name] for name in ("ms per pass", "run's ms")}
+        rows.append({"processes": "1 over 2", **ratio, "rows apart": apart})
     return rows
 
 
@@ -175,6 +193,30 @@ def regeneration(given: argparse.Namespace) -> list[Row]:
     return rows
 
 
+def predict(given: argparse.Namespace) -> list[Row]:
+    """p = 10 dn of which 3 dn carry the search; --passes of 6 d^2 n^2 flops, as counted in the large runs; V never stored."""
+    V, left = torch.randn(61_440, 3072), torch.randn(3072, 104)
+    here = 2 * V.numel() * left.shape[1] / median(lambda: V @ left) / 1e12
+    rows: list[Row] = []
+    for d, n, gpus in ((3072, 100, 1), (12_288, 20, 1), (150_528, 1_000, 64), (150_528, 10_000, 1024), (150_528, 100_000, 8192)):
+        flops = given.passes * 6.0 * d**2 * n**2
+        sums = given.passes * 4.0 * d * n  # bytes that every process sends and receives
+        devices = gpus * given.gpu_tflops
+        rows.append(
+            {
+                "d": d,
+                "n": n,
+                "flop": flops,
+                "hours here": flops / here / 1e12 / 3600,
+                "GPUs": gpus,
+                "hours there": flops / devices / 1e12 / 3600,
+                "GB sent": 2 * sums / 1e9,
+                "GB of states": 4 * 3.0 * d * n * n * 4 / 1e9,
+            }
+        )
+    return rows
+
+
 def large(given: argparse.Namespace, data: list[str]) -> list[Row]:
     if given.data_dir is None:
         sys.exit("the large runs need --data-dir")
@@ -191,6 +233,8 @@ CASES: dict[str, Callable[[argparse.Namespace], list[Row]]] = {
     "processes": processes,
     "growth": growth,
     "regeneration": regeneration,
+    "predict": predict,
+    "one-pass": one_pass,
     "figure1": lambda given: large(given, ["--data", "cifar10", "--n", "100"]),
     "tiny": lambda given: large(given, ["--data", "tiny-imagenet", "--n", "20"]),
 }
@@ -228,8 +272,11 @@ def main() -> None:
     parser.add_argument("--memory", default="9GB")
     parser.add_argument("--cache", type=Path, help="folder for V where memory does not hold it")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--passes", type=int, default=1000, help="predict: passes over V of a whole run")
+    parser.add_argument("--gpu-tflops", type=float, default=50.0, help="predict: what one GPU is assumed to sustain, float32")
     given = parser.parse_args()
-    print(environment())
+    if given.cases != ["one-pass"]:
+        print(environment())
     for name in given.cases:
         rows = CASES[name](given)
         print(f"\n{name}: {(CASES[name].__doc__ or '').strip()}")

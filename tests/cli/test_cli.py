@@ -50,8 +50,12 @@ def test_train_reconstruct_score_in_three_steps(tmp_path: Path) -> None:
     done = exhume("reconstruct", "release.safetensors", "--expect", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["certified"]
-    scored = exhume("score", "guess.safetensors", "--truth", truth.name, "--json", cwd=tmp_path)
+    scored = exhume("score", "guess.safetensors", "--truth", truth.name, "--json", "--picture", "errors.svg", cwd=tmp_path)
     assert json.loads(scored.stdout)["rho_signed"] < 1e-6
+    assert "<svg" in (tmp_path / "errors.svg").read_text()
+    misnamed = exhume("score", "guess.safetensors", "--truth", truth.name, "--picture", "errors.jpg", cwd=tmp_path)
+    assert misnamed.returncode == 2
+    assert ".svg" in misnamed.stderr
     again = exhume("train", *SMALL, cwd=tmp_path)
     assert again.returncode == 2
     assert "exists" in again.stderr

@@ -154,7 +154,8 @@ def test_killed_at_any_time_a_run_loses_one_step_at_most(tmp_path: Path) -> None
     assert resumed.certified
     assert list(resumed.curve.seconds[: len(kept)]) == kept
     whole = attack("gauss-newton").run(release)
-    assert torch.cdist(resumed.rows, whole.rows).min(dim=1).values.max() < 1e-3
+    apart = torch.cdist(resumed.rows, whole.rows).min(dim=1).values.max()
+    assert apart < 1e-3 * whole.rows.norm(dim=1).max()  # float32
 
 
 _WATCHED = """

@@ -7,7 +7,7 @@ import torch
 
 from exhume.attacks.span import SpanProblem
 from exhume.attacks.span_base import State
-from exhume.features import MatrixFeatures
+from exhume.features import MatrixFeatures, activation
 from exhume.linalg.projector import Projector
 
 P, D, M, K = 600, 12, 5, 2
@@ -22,7 +22,7 @@ def test_products_stay_on_the_device_and_never_wait(act: str, nuisance: bool, mo
     def tensor(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         return torch.empty(*shape, device=other, dtype=dtype)
 
-    problem = SpanProblem(MatrixFeatures(tensor(P, D), act), tensor(K, P), radius=1.0, nuisance=nuisance)
+    problem = SpanProblem(MatrixFeatures(tensor(P, D), activation(act)), tensor(K, P), radius=1.0, nuisance=nuisance)
     problem.theta = problem._weights
     double = torch.float64
     projector = Projector(tensor(M, M, dtype=double), None, None)

@@ -67,7 +67,7 @@ def search_inside(
 ) -> torch.Tensor:
     """Rows (m, d) from inside a subspace, grown from `rows` of them, or from those `found`, to at most `limit`."""
     before = found.m if found is not None else 0 if resumed is None else resumed.before
-    Q = resumed.Q if resumed is not None else _subspace(problem, found, seed)
+    Q = resumed.Q if resumed is not None else _subspace(problem, found, seed).contiguous()  # as a checkpoint restores it
     inner = InsideProblem(problem, problem.theta_without_nuisance(), Q)
     if resumed is not None:
         at = resumed.step

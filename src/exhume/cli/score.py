@@ -16,6 +16,7 @@ from exhume.cli import common
 @click.argument("guess", type=click.Path(path_type=Path))
 @click.option("--release", type=click.Path(path_type=Path), default=Path("release.safetensors"), show_default=True)
 @click.option("--truth", type=click.Path(path_type=Path), default=Path("truth.safetensors"), show_default=True)
+@click.option("--picture", type=click.Path(path_type=Path), help="Draw truth and reconstruction (other rows: their errors) here.")
 @click.option("--expect", type=float, help="Exit with 1 unless rho_signed is at most this.")
 @common.json_option
 @common.guarded
@@ -34,6 +35,10 @@ def command(**options: Any) -> None:
             f"the three files do not belong together: d = {guess.rows.shape[1]} (guess), {release.d} (release), {truth.d} (truth)."
         )
     score = evaluate(guess, truth, release)
+    if options["picture"] is not None:
+        from exhume.report import draw_score
+
+        draw_score(truth, guess, score, options["picture"])
     if options["as_json"]:
         common.emit_json({k: v for k, v in asdict(score).items() if v is not None})
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,15 @@ from typing import Any
 import jinja2
 
 from exhume import __version__
+from exhume.data import Dataset
 from exhume.errors import ExhumeError
-from exhume.files import write_text
+from exhume.files import write_atomically, write_text
 from exhume.lab import Comparison, TrialResult
 from exhume.release import FeatureSpec, Release
 from exhume.report import figures
 from exhume.report.recorder import Recorder, Snapshot
+from exhume.result import Reconstruction
+from exhume.score import Score
 from exhume.score.match import match
 
 _FRAMES = 7
@@ -57,6 +61,18 @@ def write_comparison(comparison: Comparison, folder: Path) -> Path:
         pictures=truth.kind == "image",
         picture=figures.comparison(list(comparison.results)),
     )
+
+
+def draw_score(truth: Dataset, guess: Reconstruction, score: Score, path: Path) -> None:
+    """Write one picture: truth above reconstruction as PNG, or for rows that are no pictures the error of each as SVG."""
+    kind = "png" if truth.kind == "image" else "svg"
+    if path.suffix != f".{kind}":
+        raise ExhumeError(f"the picture of this score is a .{kind} file, got {path.name}. Name it so.")
+    matched = match(truth.rows, guess.rows.double(), forgive_sign=not guess.signs_resolved).rows(guess.rows.double())
+    pictures = truth.kind == "image"
+    uri = figures.picture_pairs(truth, matched) if pictures else figures.error_bars(truth, matched, guess, score.chance_signed)
+    picture = base64.b64decode(uri.partition(",")[2])
+    write_atomically(path, lambda temporary: temporary.write_bytes(picture))  # type: ignore[arg-type]
 
 
 def render(folder: Path, template: str, **context: Any) -> Path:
