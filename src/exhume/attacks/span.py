@@ -149,26 +149,26 @@ class SpanProblem(Span):
         alpha = state.alpha.to(self.dtype)
         used = m if dz is None else m + k  # zeta rides along in the same GEMM
         left = _padded(dX if dz is None else torch.cat([dX, dz[1:].T]))
-        out_rows = torch.zeros(used, self.d, dtype=self.dtype, device=self.device)
+        out_rows = torch.zeros(left.shape[0], self.d, dtype=self.dtype, device=self.device)
         out_a = torch.zeros(m, k, dtype=torch.float64, device=self.device)
         out_first = torch.zeros(1, k, dtype=torch.float64, device=self.device)
         for block in self.blocks():
             slopes, Phi = state.slopes[block.rows], state.Phi[block.rows]
-            T = torch.mm(block.V, left.T, out=self._scratch(block.V.shape[0], left.shape[0]))[:, :used]
+            T = torch.mm(block.V, left.T, out=self._scratch(block.V.shape[0], left.shape[0]))  # zero in its last columns
             rows = T[:, :m]
             U = rows.mul_(slopes) @ alpha  # (b, k)
             U.addmm_(Phi, da)
             if dz is not None:
-                U += _weigh(T[:, m:], block.odd)
+                U += _weigh(T[:, m:used], block.odd)
                 U += dz[:1] if block.even is None else block.even @ dz[:1]
-                T[:, m:] = _weigh(U, block.odd)
+                T[:, m:used] = _weigh(U, block.odd)
                 out_first += _weigh(U, block.even).sum(0, keepdim=True)
             # With one output alpha multiplies rows of the result, which are far fewer than rows of the block.
             torch.mul(slopes, U if k == 1 else U @ alpha.T, out=rows)
             out_rows.addmm_(T.T, block.V)
             out_a += Phi.T @ U
         self.passes += 2
-        out_rows, out_a = self.total(out_rows), self.total(out_a)
+        out_rows, out_a = self.total(out_rows[:used]), self.total(out_a)
         if k == 1:
             out_rows[:m] *= alpha
         if dz is None:
