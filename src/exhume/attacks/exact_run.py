@@ -42,7 +42,7 @@ _MORE = 1.2
 # A loss in the full space below which few rows can be missing.
 _EXPLAINED = 0.02
 # The full space is searched on fewer features where the subspace had this many times those that the rows need.
-_TOO_MANY = 1.25
+_TOO_MANY = 2.0
 # V inside the moment subspace may take this share of the memory budget.
 _INNER_SHARE = 1 / 8
 # Nuisance columns are used where there are this many times as many weights.
