@@ -250,8 +250,9 @@ def show(rows: list[Row]) -> None:
 
 def picture(name: str, rows: list[Row], path: Path) -> None:
     """Bars of the case's first number against its first words."""
-    shown = [row for row in rows if isinstance(row.get("seconds", row.get("times", row.get("ms per pass"))), float)]
-    field = next(f for f in ("share", "ms per pass", "times", "seconds") if any(f in row for row in shown))
+    fields = ("share", "ms per pass", "times", "hours there", "seconds")
+    field = next(f for f in fields if any(isinstance(row.get(f), float) for row in rows))
+    shown = [row for row in rows if isinstance(row.get(field), float)]
     figure = Figure(figsize=(7, 0.4 * len(shown) + 1.2), layout="constrained")
     axes = figure.add_subplot()
     labels = ["  ".join(f"{k} {v}" for k, v in list(row.items())[:5] if not isinstance(v, float)) for row in shown]
