@@ -259,7 +259,11 @@ def picture(name: str, rows: list[Row], path: Path) -> None:
     places = range(len(shown))[::-1]
     axes.barh(places, [row.get(field, 0.0) for row in shown], color="#1f5fa8", height=0.6)
     axes.set_yticks(places, labels, fontsize=8)
-    axes.set_xlabel(field + (" of plain GEMMs" if field == "share" else ""))
+    axes.set_xlabel(
+        {"share": "share of plain GEMMs", "hours there": "hours on these GPUs, at the rate assumed for one"}.get(field, field)
+    )
+    if field == "hours there":
+        axes.set_xscale("log")
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(f"{name}: {environment()['cpu']}, {environment()['cores']} cores", fontsize=9)
     figure.savefig(path, dpi=110)

@@ -16,9 +16,10 @@ import torch
 from exhume.attacks.span import SpanProblem
 from exhume.features import MatrixFeatures, beyond_quadratic
 from exhume.linalg import streams
+from exhume.linalg.cg import Group, conjugate_gradients
 
-# Steps of conjugate gradients for the quadratic part: its Gram is nearly a multiple of the identity.
-_QUADRATIC_STEPS = 4
+# Most steps of conjugate gradients for the quadratic part, whose Gram is nearly a multiple of the identity; and where they may end.
+_QUADRATIC_STEPS, _EXACT = 4, 1e-10
 # Ascents per row that is asked for, and the lengths of their steps relative to the radius.
 _ASCENTS, _STEPS = 3, (0.5,) * 3 + (0.25,) * 3
 # Ascents that end with a larger |cosine| have met at one maximum.
@@ -81,17 +82,11 @@ def quadratic_fit(features: MatrixFeatures, vector: torch.Tensor, d: int) -> tup
             image += block.V.T @ (block.V * v[block.rows, None])
         return d * total(image) - total(v.double().sum()) * identity
 
-    M, rest, gradient = torch.zeros_like(identity), vector.clone(), moment(vector)
-    direction, size = gradient, gradient.square().sum()
-    for _ in range(_QUADRATIC_STEPS):
-        image = values(direction)
-        length = size / total(image.double().square().sum())
-        M += length * direction
-        rest -= length.to(features.dtype) * image
-        gradient, before = moment(rest), size
-        size = gradient.square().sum()
-        direction = gradient + size / before * direction
-    return M, rest
+    def product(M: Group) -> Group:
+        return (moment(values(M[0])),)
+
+    (M,) = conjugate_gradients(product, (moment(vector),), lambda r: r, steps=_QUADRATIC_STEPS, tolerance=_EXACT)
+    return M, vector - values(M)
 
 
 def _absolute(M: torch.Tensor) -> torch.Tensor:

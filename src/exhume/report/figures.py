@@ -254,10 +254,11 @@ def error_bars(truth: Dataset, matched: torch.Tensor, guess: Reconstruction, cha
     axes.text(truth.n, chance * 1.5, "chance", color=GREY, ha="right", va="bottom", fontsize=9)
     if guess.certificate.row_errors:
         worst = max(guess.certificate.row_errors)
-        axes.axhline(worst, color=BLUE, ls=":", lw=1.2)
-        axes.text(1, worst * 1.5, "largest standard error in the certificate", color=BLUE, va="bottom", fontsize=9, bbox=_PATCH)
+        axes.axhline(worst, color=BLUE, ls=":", lw=1.2, label="largest standard error in the certificate")
     least = min(errors[errors > 0].min(initial=1e-2), min(guess.certificate.row_errors, default=1e-2))
     axes.set_ylim(max(least, 1e-16) / 10, 30)
     axes.set_xlabel("training sample")
     axes.set_ylabel("relative error of the row")
+    # Below the axes: errors may be anywhere inside.
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2, frameon=False, fontsize=9)
     return _uri(figure)
