@@ -31,6 +31,7 @@ from matplotlib.figure import Figure
 
 from exhume import __version__
 from exhume.attacks.span import SpanProblem
+from exhume.attacks.wide_span import WideSpan
 from exhume.features import RandomFeatures
 from exhume.linalg.team import join
 from exhume.result import load_reconstruction
@@ -62,17 +63,17 @@ def median(function: Callable[[], object], times: int = 5) -> float:
 
 
 def product(given: argparse.Namespace) -> list[Row]:
-    """p = 61,440 features of 3072 dimensions under 10 and 100 rows."""
+    """The first 61,440 features of 3072 dimensions of Figure 1's right end (n = 100, p = 10 dn), under 10 and 100 rows."""
     rows: list[Row] = []
-    d, p = 3072, 61_440
+    d, p, whole = 3072, 61_440, 3_072_000
     bytes_of_v = 4 * d * p
     with tempfile.TemporaryDirectory(dir=given.cache) as folder:
         for m in (10, 100):
             for how, keep, spill in (("resident", 2 * bytes_of_v, None), ("cached", 0, Path(folder)), ("drawn", 0, None)):
-                spec = RandomFeatures.describe(d, p, "relu", 0)
+                spec = RandomFeatures.describe(d, whole, "relu", 0)
                 features = RandomFeatures(spec, dtype=torch.float32, keep_bytes=keep, spill=spill)
-                weights = torch.randn(1, p, generator=torch.Generator().manual_seed(0))
-                problem = SpanProblem(features, weights, radius=d**0.5, nuisance=True)
+                weights = torch.randn(1, whole, generator=torch.Generator().manual_seed(0))
+                problem = WideSpan(features, weights, radius=d**0.5, count=p)
                 X = problem.on_sphere(torch.randn(m, d, generator=torch.Generator().manual_seed(1)))
                 state = problem.state(X)
                 unknowns = (state.gradient, state.alpha, state.zeta)

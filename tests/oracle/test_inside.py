@@ -11,24 +11,25 @@ from conftest import small_sphere, trained
 from exhume.attacks import inside
 from exhume.attacks.inside import InsideProblem, quadratic_fit
 from exhume.attacks.span import SpanProblem
-from exhume.features import ACTIVATIONS, MatrixFeatures, RandomFeatures, beyond_quadratic, hermite_coefficients
+from exhume.features import ACTIVATIONS, MatrixFeatures, RandomFeatures, beyond, hermite_coefficients
 from exhume.features.activations import activation
 
 
 @pytest.mark.parametrize("name", ["relu", "gelu", "abs", "relu+tanh"])
 @pytest.mark.parametrize("scale", [1.0, 0.5])
-def test_an_activation_loses_its_first_terms_and_no_others(name: str, scale: float) -> None:
-    beyond = beyond_quadratic(ACTIVATIONS[name], scale=scale)
+@pytest.mark.parametrize("order", [1, 2])
+def test_an_activation_loses_its_first_terms_and_no_others(name: str, scale: float, order: int) -> None:
+    left_over = beyond(ACTIVATIONS[name], order=order, scale=scale)
 
     def scaled(value: object) -> list[float]:
-        return hermite_coefficients(type(beyond)("", "", lambda z: value(scale * z), beyond.slope, "mixed"), 6)  # type: ignore[operator]
+        return hermite_coefficients(type(left_over)("", "", lambda z: value(scale * z), left_over.slope, "mixed"), 6)  # type: ignore[operator]
 
-    left, before = scaled(beyond.value), scaled(ACTIVATIONS[name].value)
-    assert max(abs(c) for c in left[:3]) < 1e-6
-    assert left[3:] == pytest.approx(before[3:], abs=1e-6)
+    left, before = scaled(left_over.value), scaled(ACTIVATIONS[name].value)
+    assert max(abs(c) for c in left[: order + 1]) < 1e-6
+    assert left[order + 1 :] == pytest.approx(before[order + 1 :], abs=1e-6)
     z, step = torch.linspace(-3, 3, 50, dtype=torch.float64), 1e-6
-    slope = (beyond.value(z + step) - beyond.value(z - step)) / (2 * step)
-    torch.testing.assert_close(beyond.slope(z), slope, atol=1e-5, rtol=1e-5)
+    slope = (left_over.value(z + step) - left_over.value(z - step)) / (2 * step)
+    torch.testing.assert_close(left_over.slope(z), slope, atol=1e-5, rtol=1e-5)
 
 
 def test_the_quadratic_part_is_the_least_squares_fit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +56,7 @@ def test_maxima_are_samples() -> None:
     def suggested(weights: torch.Tensor) -> torch.Tensor:
         problem = SpanProblem(features, weights, radius=math.sqrt(30), nuisance=True)
         inner = InsideProblem(problem, problem.theta_without_nuisance(), torch.eye(30, dtype=torch.float64))
-        rows = inner.suggest(inner.theta[:, 0], 4, seed=0, key=0)
+        rows = inner.suggest(None, 4, seed=0, key=0)
         return (rows @ data.rows.T).abs() / 30 > 0.95
 
     assert suggested(release.weights).any(0).sum() == 4

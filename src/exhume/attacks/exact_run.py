@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from exhume.attacks import certificate, moment_start, noisy, pursuit, search, signs
+from exhume.attacks import certificate, moment_start, noisy, pursuit, search, signs, wide_span
 from exhume.attacks.base import Clock, Progress, Resources, Watch, check_rows, checkpoint_of, estimate_eta
 from exhume.attacks.moment_start import Inside
 from exhume.attacks.scale import resolve_scale
 from exhume.attacks.search import Search
 from exhume.attacks.span import SpanProblem
 from exhume.attacks.span_base import State
+from exhume.attacks.wide_span import WideSpan
 from exhume.errors import ExhumeError
 from exhume.features import MatrixFeatures, RandomFeatures
 from exhume.linalg.precision import precision
@@ -37,14 +38,16 @@ _HEADROOM = 1.25
 _VISIBLE = 400_000_000
 # Rows found that are more than this share of those that could be pinned down ask for more features.
 _CROWDED = 0.4
-# The subspace is refreshed as long as that shows this many times the rows.
+# The subspace is refreshed as long as that shows this many times the rows; more features must be this many times as many.
 _MORE = 1.2
 # A loss in the full space below which few rows can be missing.
 _EXPLAINED = 0.02
 # The full space is searched on fewer features where the subspace had this many times those that the rows need.
-_TOO_MANY = 2.0
+_TOO_MANY = 1.25
 # V inside the moment subspace may take this share of the memory budget.
 _INNER_SHARE = 1 / 8
+# Inside the subspace features are cheap, and more of them show more rows: as many as this multiple of the first rows would need.
+_INSIDE = 8
 # Nuisance columns are used where there are this many times as many weights.
 _NUISANCE_PAYS = 2
 
@@ -120,6 +123,7 @@ class ExactRun:
         self.curve = Curve(**{name: tuple(v) for name, v in values["curve"].items()})
         self.clock, self.spent = Clock(values["seconds"]), values["passes"]
         problem = self._problem(values["features"])
+        problem.carry(tensors)
         if "inside" not in values:
             return problem, search.unpack(tensors, values["search"], device), first
         step = noisy.unpack(tensors, values["inside"], device)
@@ -161,17 +165,14 @@ class ExactRun:
 
     def _begin(self, first: int, seen: int) -> tuple[SpanProblem, Search]:
         """The first rows. With n claimed, all of them at once, which is fastest; later attempts grow from below."""
-        count = self._features_for(self.known_n or (2 if self._inner else 1) * first)
-        if self._inner_fits(seen):
-            count = max(count, seen)
-        problem = self._problem(count)
+        if self.radius is not None and self._inside_most >= self._features_for(first):
+            wanted = max(seen, self._features_for(self.known_n or _INSIDE * first))
+            return self._inside(self._problem(min(wanted, self._inside_most)), first)
+        problem = self._problem(self._features_for(self.known_n or first))
         if self.radius is None:  # norms count and are not known
             return problem, pursuit.begin(problem, seed=self.seed)
-        limit = search.row_limit(problem, self.known_n)
-        rows = self.known_n or min(first, limit)
-        if not self._inner_fits(problem.p):
-            return problem, search.begin(problem, rows=rows, seed=self.seed)
-        return self._inside(problem, first)
+        rows = self.known_n or min(first, search.row_limit(problem, self.known_n))
+        return problem, search.begin(problem, rows=rows, seed=self.seed)
 
     def _inside(self, problem: SpanProblem, first: int, *, resumed: Inside | None = None) -> tuple[SpanProblem, Search]:
         """The first rows from the search inside the moment subspace, and the problem on the features that they need."""
@@ -191,8 +192,9 @@ class ExactRun:
             state, stuck = problem.state(X), len(X) <= _MORE * before
             # More features show more rows: wanted where rows crowd those that they were found with, or are missing.
             wanted = len(X) > _CROWDED * limit or (stuck and state.loss > _EXPLAINED)
-            if wanted and problem.p < self.p and self._inner_fits(2 * problem.p):
-                problem.extend(min(self.p, 2 * problem.p))
+            more = min(2 * problem.p, self._inside_most)
+            if wanted and more > _MORE * problem.p:
+                problem.extend(more)
                 limit = search.row_limit(problem, self.known_n)
                 state = problem.state(X)
             elif stuck:
@@ -200,17 +202,25 @@ class ExactRun:
             before, X = len(X), inside(limit=limit, found=state)
         if problem.p > _TOO_MANY * self._features_for(len(X)):
             self.spent += problem.passes
-            problem = self._problem(self._features_for(len(X)))
+            fewer = self._problem(self._features_for(len(X)))
+            fewer.carry(problem.carried())
+            problem = fewer
         return problem, Search(X, damping=moment_start.DAMPING)
 
-    def _inner_fits(self, count: int) -> bool:
-        """Whether V inside the moment subspace is worth its memory for `count` features."""
-        size = count * self._inner * self.release.weights.element_size() / self.resources.team.size
-        return self._inner > 0 and size <= self.resources.memory * _INNER_SHARE
+    @property
+    def _inside_most(self) -> int:
+        """The most features whose V inside the moment subspace is worth its memory."""
+        if not self._inner:
+            return 0
+        row = self._inner * self.release.weights.element_size()
+        return min(self.p, int(self.resources.memory * _INNER_SHARE * self.resources.team.size / row))
 
     def _problem(self, count: int | None = None, *, nuisance: bool = True) -> SpanProblem:
         """The span problem on the first `count` features."""
         self._check_budget(count or self.p, 1)
+        enough = (count or self.p) >= wide_span.ENOUGH * self.release.d
+        if nuisance and self._inner and isinstance(self.features, RandomFeatures) and self.radius is not None and enough:
+            return WideSpan(self.features, self.weights, radius=self.radius, count=count)
         problem = SpanProblem(self.features, self.weights, radius=self.radius, nuisance=nuisance and self._nuisance, count=count)
         problem.slack = pursuit.SLACK
         return problem
@@ -222,7 +232,7 @@ class ExactRun:
         passes, seconds = self.spent + problem.passes, self.clock.seconds
         self.curve = self.curve.extended(loss=state.loss, rows=state.m, passes=passes, seconds=seconds)
         kept = {"first": first, "features": problem.p, "passes": passes, "seconds": seconds, "curve": asdict(self.curve)}
-        self.checkpoint.save(tensors, kept | at)
+        self.checkpoint.save(tensors | problem.carried(), kept | at)
         eta = estimate_eta(self.curve.loss, self.curve.seconds, precision(problem.dtype).converged)
         self.watch(Progress(now.stage, now.step, state.loss, state.m, passes, seconds, eta, state.X, now.attempt))
 

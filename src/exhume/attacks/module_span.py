@@ -18,7 +18,6 @@ class ModuleSpan(Span):
     """theta in span{phi(x_i)} for a module's phi; every row has its own Jacobian, none of which is ever formed."""
 
     nuisance = False
-    moments = None  # a module's features are no function of V x
 
     def __init__(self, features: ModuleFeatures, weights: torch.Tensor, *, radius: float | None) -> None:
         self.features = features

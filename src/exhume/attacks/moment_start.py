@@ -42,7 +42,7 @@ def dimension(d: int) -> int:
 
 def afterwards(plan: Plan) -> Plan:
     """The plan of the full-space search: rows from inside are samples, weak ones too, and those missing are worth a look soon."""
-    return replace(plan, turnover=0.0, first_pace=Pace(growth=0.25, least=2, patience=2, gain=0.75))
+    return replace(plan, turnover=0.0, first_pace=Pace(growth=0.5, least=2, patience=2, gain=0.85))
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def search_inside(
     if resumed is not None:
         at = resumed.step
     else:
-        first = inner.suggest(strongest(inner, inner.theta), rows, seed=seed, key=0) if found is None else found.X @ Q
+        first = inner.suggest(None, rows, seed=seed, key=0) if found is None else found.X @ Q
         at = Step(noisy.settling(inner.on_sphere(first)))
     while True:
 
@@ -86,7 +86,7 @@ def search_inside(
         if count < 1 or len(keep) < _MORE * at.last or (before and at.last):
             break
         key = at.search.round + 1
-        fresh = inner.suggest(strongest(inner, state.residual), count, seed=seed, key=key)
+        fresh = inner.suggest(state, count, seed=seed, key=key)
         at = Step(replace(noisy.settling(torch.cat([state.X[keep], fresh])), round=key), last=len(keep))
     problem.passes += 1 + -(-inner.passes * inner.d // problem.d)
     return problem.on_sphere(state.X[keep] @ Q.T).contiguous()

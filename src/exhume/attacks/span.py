@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import torch
 
-from exhume.attacks.span_base import Span, State
+from exhume.attacks.span_base import Moments, Span, State
 from exhume.features import Block, MatrixFeatures, RandomFeatures
 from exhume.linalg.cg import Group
 from exhume.linalg.precision import GramSum, cholesky
@@ -34,7 +34,6 @@ class SpanProblem(Span):
         leak: float = 0.0,
     ) -> None:
         self.features = features
-        self.moments = None if features.activation.parity == "odd" else self.moment_product
         self.dtype, self.device = features.dtype, features.device
         self.d, self.k = features.d, weights.shape[0]
         self._weights = weights.T.to(self.device, self.dtype).contiguous()  # (p, k), features held by this process only
@@ -50,6 +49,11 @@ class SpanProblem(Span):
         self._nuisance_inverse: torch.Tensor | None = None
         self.p = 0
         self.extend(features.p if count is None else count)
+
+    @property
+    def moments(self) -> Moments | None:
+        """As for any span; looked up each time, since an object that holds its own method stays in memory until a collection."""
+        return None if self.features.activation.parity == "odd" else self.moment_product
 
     def extend(self, count: int) -> None:
         """Let the first `count` features (in whole blocks) carry the problem; N^T N and N^T theta grow by the new ones."""
@@ -80,6 +84,13 @@ class SpanProblem(Span):
         self.passes += 1
         return rest
 
+    def carried(self) -> dict[str, torch.Tensor]:
+        """What a checkpoint must hold besides rows."""
+        return {}
+
+    def carry(self, tensors: dict[str, torch.Tensor]) -> None:
+        """Go on from what `carried` gave."""
+
     def without_nuisance(self) -> SpanProblem:
         """The same problem where the linear part of the features counts as evidence."""
         return SpanProblem(self.features, self._weights.T, radius=self.radius, nuisance=False, count=self.p)
@@ -103,9 +114,9 @@ class SpanProblem(Span):
         gram, f = self._zeros(m, m), self._zeros(m, k)
         cross = self._zeros(m, self.d + 1) if self.nuisance else None
         act, mean_slope = self.features.activation, self.features.mean_slope
-        padded = _padded(X)
+        wide = padded(X)
         for block in self.blocks():
-            Z = block.preactivation(padded)[:, :m]
+            Z = block.preactivation(wide)[:, :m]
             phi = act.value(Z)
             Phi[block.rows] = phi
             slope = act.slope(Z)
@@ -148,7 +159,7 @@ class SpanProblem(Span):
         m, k = state.m, self.k
         alpha = state.alpha.to(self.dtype)
         used = m if dz is None else m + k  # zeta rides along in the same GEMM
-        left = _padded(dX if dz is None else torch.cat([dX, dz[1:].T]))
+        left = padded(dX if dz is None else torch.cat([dX, dz[1:].T]))
         out_rows = torch.zeros(left.shape[0], self.d, dtype=self.dtype, device=self.device)
         out_a = torch.zeros(m, k, dtype=torch.float64, device=self.device)
         out_first = torch.zeros(1, k, dtype=torch.float64, device=self.device)
@@ -202,7 +213,7 @@ class SpanProblem(Span):
         return self.features.own(torch.randint(0, 2, (self.features.p,), generator=generator))[: len(self.theta)] * 2 - 1
 
 
-def _padded(rows: torch.Tensor) -> torch.Tensor:
+def padded(rows: torch.Tensor) -> torch.Tensor:
     """Rows with zero rows added up to a multiple of `_COLUMNS`."""
     return torch.nn.functional.pad(rows, (0, 0, 0, -rows.shape[0] % _COLUMNS))
 

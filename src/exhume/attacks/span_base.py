@@ -40,6 +40,7 @@ class State:
     residual: torch.Tensor  # (p, k)
     gradient: torch.Tensor  # (m, d): minus the gradient of half the squared residual
     loss: float  # ||residual||^2 / ||theta||^2
+    pull: torch.Tensor | None = None  # (q, k) N^T residual, where zeta is not solved for and that is not zero
 
     @property
     def m(self) -> int:
@@ -61,7 +62,6 @@ class Span(ABC):
     theta: torch.Tensor  # (p, k)
     energy: float  # ||theta||^2
     passes: int  # sweeps over all features so far
-    moments: Moments | None  # None where samples do not show in the second moment of the weights
 
     @abstractmethod
     def state(self, X: torch.Tensor) -> State:
@@ -78,6 +78,11 @@ class Span(ABC):
     def random_signs(self, generator: torch.Generator) -> torch.Tensor:
         """+1 or -1 for every feature held, (p,)."""
         return torch.randint(0, 2, (self.p,), generator=generator) * 2 - 1
+
+    @property
+    def moments(self) -> Moments | None:
+        """The second moment of the weights; None where samples do not show in it."""
+        return None
 
     @abstractmethod
     def informative(self, state: State) -> int:
@@ -110,7 +115,12 @@ class Span(ABC):
         return self.total(gram) * (state.alpha @ state.alpha.T) / self.d
 
     def step(self, state: State, *, damping: float, cg_steps: int, cg_tolerance: float) -> torch.Tensor:
-        """Rows after one damped Gauss-Newton step; alpha and zeta are unknowns of the inner problem, so a product is one sweep."""
+        """Rows after one damped Gauss-Newton step."""
+        move = self.move(state, damping=damping, cg_steps=cg_steps, cg_tolerance=cg_tolerance)
+        return self.on_sphere(state.X + move[0]).contiguous()
+
+    def move(self, state: State, *, damping: float, cg_steps: int, cg_tolerance: float) -> Group:
+        """One damped Gauss-Newton step; alpha and zeta are unknowns of the inner problem too, so that a product is one sweep."""
         curvature = self.row_curvature(state)
         diagonal = curvature.diagonal()
         diagonal = diagonal.clamp(min=float(diagonal.mean()) * _WEAK_ROW)
@@ -123,14 +133,17 @@ class Span(ABC):
 
         def precondition(residual: Group) -> Group:
             rows = torch.cholesky_solve(residual[0].double(), factor).to(self.dtype)
-            a, z = state.projector.solve(residual[1], residual[2] if self.nuisance else None)
-            return (self.tangent(state.X, rows), a, *([] if z is None else [z]))
+            return (self.tangent(state.X, rows), *self.solve_linear(state, residual[1:]))
 
         right: Group = (self.tangent(state.X, state.gradient), torch.zeros_like(state.alpha))
         if state.zeta is not None:
-            right = (*right, torch.zeros_like(state.zeta))
-        move = conjugate_gradients(product, right, precondition, steps=cg_steps, tolerance=cg_tolerance)
-        return self.on_sphere(state.X + move[0]).contiguous()
+            right = (*right, torch.zeros_like(state.zeta) if state.pull is None else state.pull)
+        return conjugate_gradients(product, right, precondition, steps=cg_steps, tolerance=cg_tolerance)
+
+    def solve_linear(self, state: State, right: Group) -> Group:
+        """(alpha, zeta) for the Gram of the features and the nuisance columns, or alpha alone."""
+        a, z = state.projector.solve(right[0], right[1] if self.nuisance else None)
+        return (a,) if z is None else (a, z)
 
     def removal_costs(self, state: State) -> torch.Tensor:
         """Loss that removing each row would cost, normalised, (m,)."""

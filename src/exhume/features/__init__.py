@@ -1,7 +1,7 @@
 """x -> phi(x), block by block."""
 
 from exhume.features.activations import ACTIVATIONS, Activation, activation
-from exhume.features.hermite import Reading, beyond_quadratic, hermite_coefficients, read_activation
+from exhume.features.hermite import Reading, beyond, hermite_coefficients, polynomial_part, read_activation
 from exhume.features.module import ModuleFeatures
 from exhume.features.random import Block, MatrixFeatures, RandomFeatures
 
@@ -14,7 +14,8 @@ __all__ = [
     "RandomFeatures",
     "Reading",
     "activation",
-    "beyond_quadratic",
+    "beyond",
     "hermite_coefficients",
+    "polynomial_part",
     "read_activation",
 ]

@@ -25,14 +25,18 @@ def hermite_coefficients(one: Activation, order: int = 8) -> list[float]:
     return _coefficients(one, order, 0.0)
 
 
-def beyond_quadratic(one: Activation, *, scale: float) -> Activation:
-    """act(t) - c0 - c1 t/s - c2 h2(t/s) for t ~ N(0, s^2): what its constant, linear and quadratic parts leave of an activation."""
+def polynomial_part(one: Activation, *, order: int, scale: float) -> tuple[float, float, float]:
+    """(a, b, c) with a + b t + c t^2 = c0 + c1 t/s + c2 h2(t/s) for t ~ N(0, s^2): an activation's parts up to `order` (1 or 2)."""
     scaled = replace(one, value=lambda z: one.value(scale * z))
-    c0, c1, c2 = _coefficients(scaled, 2, 0.0)
-    linear, square = c1 / scale, c2 / math.sqrt(2) / scale**2
-    constant = c0 - c2 / math.sqrt(2)
+    c0, c1, c2 = (*_coefficients(scaled, order, 0.0), 0.0)[:3]
+    return c0 - c2 / math.sqrt(2), c1 / scale, c2 / math.sqrt(2) / scale**2
+
+
+def beyond(one: Activation, *, order: int, scale: float) -> Activation:
+    """act_{>order}(t) = act(t) - (a + b t + c t^2): what its polynomial part leaves of an activation."""
+    constant, linear, square = polynomial_part(one, order=order, scale=scale)
     return Activation(
-        f"{one.name} beyond its quadratic part",
+        f"{one.name} beyond order {order}",
         f"{one.formula} - ({constant:.3g} + {linear:.3g} z + {square:.3g} z^2)",
         lambda z: one.value(z).sub_(constant).sub_(z, alpha=linear).addcmul_(z, z, value=-square),
         lambda z: one.slope(z).sub_(linear).sub_(z, alpha=2 * square),

@@ -64,11 +64,11 @@ class RandomFeatures:
         team: Team = ALONE,
         spill: Path | None = None,  # a folder for blocks that memory does not hold
     ) -> None:
-        if spec.kind != "random-features" or spec.stream != streams.STREAM_NAME:
+        if spec.kind != "random-features" or spec.stream not in streams.STREAMS:
             raise ExhumeError(f"cannot draw features of kind {spec.kind!r} from stream {spec.stream!r}. Update exhume.")
         if spec.input_dim < 1 or spec.count < 1:
             raise ExhumeError(f"features need d >= 1 and p >= 1, got d = {spec.input_dim}, p = {spec.count}.")
-        if tuple(spec.fingerprint) != _fingerprint(spec.seed, spec.input_dim):
+        if tuple(spec.fingerprint) != _fingerprint(spec.seed, spec.input_dim, spec.stream):
             raise ExhumeError("the feature stream drawn here differs from the release's. Use the torch version that wrote it.")
         self.spec = spec
         self.activation: Activation = activation(spec.activation)
@@ -95,7 +95,8 @@ class RandomFeatures:
     @staticmethod
     def describe(d: int, p: int, act: str, seed: int) -> FeatureSpec:
         """The public description of p features of a d-dimensional input."""
-        return FeatureSpec(d, p, activation(act).name, seed, streams.STREAM_NAME, _fingerprint(seed, d))
+        stream = streams.stream_for(p * d)
+        return FeatureSpec(d, p, activation(act).name, seed, stream, _fingerprint(seed, d, stream))
 
     @cached_property
     def mean_slope(self) -> float:
@@ -159,7 +160,8 @@ class RandomFeatures:
     def _drawn_rows(self, rows: slice) -> torch.Tensor:
         """Rows of V from their stream, on the CPU; multiplied in float32, so that the numbers do not depend on the dtype."""
         first, last = rows.start // streams.STREAM_ROWS, -(-rows.stop // streams.STREAM_ROWS)
-        V = streams.normal_blocks(self.spec.seed, "features", range(first, last), self.d)[: rows.stop - rows.start]
+        V = streams.normal_blocks(self.spec.seed, "features", range(first, last), self.d, self.spec.stream)
+        V = V[: rows.stop - rows.start]
         return V.mul_(1.0 / math.sqrt(self.d)).to(self.dtype)
 
 
@@ -229,5 +231,5 @@ def _mean_slope(act: Activation) -> float:
     return -math.sqrt(2.0) * math.exp(-0.5) if act.phase else hermite_coefficients(act, 1)[1]
 
 
-def _fingerprint(seed: int, d: int) -> tuple[float, ...]:
-    return tuple(streams.normal_blocks(seed, "features", range(1), d).flatten()[:_FINGERPRINT].tolist())
+def _fingerprint(seed: int, d: int, stream: str) -> tuple[float, ...]:
+    return tuple(streams.normal_blocks(seed, "features", range(1), d, stream).flatten()[:_FINGERPRINT].tolist())

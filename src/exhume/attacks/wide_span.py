@@ -1,0 +1,145 @@
+"""The span problem for inputs of many dimensions: the nuisance coefficients are carried along instead of eliminated.
+
+Eliminating the columns [1, V] takes their Gram, which costs p d^2 multiplications and d^2 numbers. Features without their linear
+part, act_{>1}(V x), are nearly orthogonal to those columns, so the coefficients w that fit theta best hardly depend on the rows:
+they are fitted once, are unknowns of every Gauss-Newton step, and the state at its end takes over what the step made of them.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from exhume.attacks.span import SpanProblem, padded
+from exhume.attacks.span_base import State
+from exhume.features import RandomFeatures, beyond, polynomial_part
+from exhume.linalg.cg import Group, conjugate_gradients
+from exhume.linalg.projector import Projector
+
+# The first fit of w: most products, and the share of what was there that may stay.
+_FIT_STEPS, _LEFT = 12, 1e-3
+# Features per dimension from which [1, V] is nearly orthogonal.
+ENOUGH = 6
+
+
+class WideSpan(SpanProblem):
+    """theta (p, k) in span{act_{>1}(V x_i), 1, V}; features without a phase."""
+
+    def __init__(self, features: RandomFeatures, weights: torch.Tensor, *, radius: float, count: int | None = None) -> None:
+        scale = radius / math.sqrt(features.d)
+        self._act = beyond(features.activation, order=1, scale=scale)
+        self._constant, self._slope, _ = polynomial_part(features.activation, order=1, scale=scale)
+        self._w: torch.Tensor | None = None  # (d + 1, k) float64, of the best fit so far
+        self._w_loss = math.inf
+        self._trial: tuple[torch.Tensor, torch.Tensor] | None = None  # rows where a step ended, and its w
+        super().__init__(features, weights, radius=radius, nuisance=False, count=count)
+        self.nuisance = True
+
+    def extend(self, count: int) -> None:
+        """Let the first `count` features (in whole blocks) carry the problem; losses on fewer of them no longer compare."""
+        super().extend(count)
+        self._w_loss = math.inf
+
+    def carried(self) -> dict[str, torch.Tensor]:
+        """What a checkpoint must hold besides rows."""
+        return {} if self._w is None else {"w": self._w}
+
+    def carry(self, tensors: dict[str, torch.Tensor]) -> None:
+        """Go on from what `carried` gave."""
+        self._w = tensors["w"].to(self.device) if "w" in tensors else None
+
+    def theta_without_nuisance(self) -> torch.Tensor:
+        """theta minus its linear part as far as that is known, (p, k)."""
+        w, rest = self._linear_part(), self.theta.clone()
+        for block in self.blocks():
+            rest[block.rows] -= self._linear(block.V @ w[1:].to(self.dtype), w)
+        self.passes += 1
+        return rest
+
+    def _linear_part(self) -> torch.Tensor:
+        """w of the best fit so far; at first that of theta by [1, V] alone."""
+        if self._w is None:
+            self._w = self._fitted()
+        return self._w
+
+    def _fitted(self) -> torch.Tensor:
+        """w of the best fit of theta by [1, V], whose Gram is nearly diag(p, p/d, ...), by conjugate gradients."""
+
+        def sweep(w: torch.Tensor | None) -> torch.Tensor:
+            """[1, V]^T [1, V] w, or [1, V]^T theta."""
+            image = self._zeros(self.d + 1, self.k)
+            for block in self.blocks():
+                u = self.theta[block.rows] if w is None else self._linear(block.V @ w[1:].to(self.dtype), w)
+                image[:1] += u.double().sum(0)
+                image[1:] += block.V.T @ u
+            self.passes += 2
+            return self.total(image)
+
+        (w,) = conjugate_gradients(
+            lambda unknowns: (sweep(unknowns[0]),),
+            (sweep(None),),
+            lambda residual: (self._scaled(residual[0]),),
+            steps=_FIT_STEPS,
+            tolerance=_LEFT,
+        )
+        return w
+
+    def _linear(self, values: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return values + w[:1].to(self.dtype)
+
+    def _scaled(self, residual: torch.Tensor) -> torch.Tensor:
+        """diag(p, p/d, ...)^-1 residual."""
+        return torch.cat([residual[:1], self.d * residual[1:]]) / self.p
+
+    def state(self, X: torch.Tensor) -> State:
+        """As with all coefficients eliminated, up to what w lacks; two sweeps over V, two GEMMs."""
+        w = self._trial[1] if self._trial is not None and self._trial[0] is X else self._linear_part()
+        m, k = X.shape[0], self.k
+        Phi = torch.empty(len(self.theta), m, dtype=self.dtype, device=self.device)
+        slopes, residual = torch.empty_like(Phi), torch.empty_like(self.theta)
+        gram, f = self._zeros(m, m), self._zeros(m, k)
+        wide = padded(torch.cat([X, w[1:].T.to(self.dtype)]))
+        for block in self.blocks():
+            Z = block.V @ wide.T
+            Phi[block.rows], slopes[block.rows] = self._act.value(Z[:, :m]), self._act.slope(Z[:, :m])
+            residual[block.rows] = self.theta[block.rows] - self._linear(Z[:, m : m + k], w)
+            phi = Phi[block.rows]
+            gram += phi.T @ phi
+            f += phi.T @ residual[block.rows]
+        projector = Projector.build(self.total(gram), None, None, jitter=self._jitter)
+        alpha, _ = projector.solve(self.total(f), None)
+        a = alpha.to(self.dtype)
+        residual -= Phi @ a
+        gradient = torch.zeros(wide.shape[0], self.d, dtype=self.dtype, device=self.device)
+        for block in self.blocks():
+            r = residual[block.rows]
+            left = self._scratch(len(r), len(wide))
+            torch.mul(slopes[block.rows], r @ a.T, out=left[:, :m])
+            left[:, m : m + k], left[:, m + k :] = r, 0
+            gradient.addmm_(left.T, block.V)
+        gradient = self.total(gradient)
+        first = self.total(residual.double().sum(0, keepdim=True))
+        self.passes += 4
+        loss = float(self.total((residual.double() ** 2).sum())) / self.energy
+        if loss < self._w_loss:
+            self._w, self._w_loss = w, loss
+        zeta = w - self._own(X, alpha)
+        pull = torch.cat([first, gradient[m : m + k].T.double()])
+        return State(X, Phi, slopes, projector, alpha, zeta, residual, gradient[:m], loss, pull)
+
+    def _own(self, X: torch.Tensor, alpha: torch.Tensor) -> torch.Tensor:
+        """Coefficients of [1, V] in sum_i alpha_i (act - act_{>1})(V x_i)."""
+        return torch.cat([self._constant * alpha.sum(0, keepdim=True), self._slope * (X.double().T @ alpha)])
+
+    def step(self, state: State, *, damping: float, cg_steps: int, cg_tolerance: float) -> torch.Tensor:
+        """Rows after one damped Gauss-Newton step; the state there begins with the w that the step ended with."""
+        assert state.zeta is not None
+        move = self.move(state, damping=damping, cg_steps=cg_steps, cg_tolerance=cg_tolerance)
+        X = self.on_sphere(state.X + move[0]).contiguous()
+        self._trial = X, state.zeta + self._own(state.X, state.alpha) + move[2]
+        return X
+
+    def solve_linear(self, state: State, right: Group) -> Group:
+        """Nearly the inverse of the Gram of the features and the nuisance columns."""
+        return state.projector.solve(right[0], None)[0], self._scaled(right[1])
