@@ -7,7 +7,7 @@ import itertools
 import math
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -75,12 +75,13 @@ class RandomFeatures:
         self.dtype = dtype
         self.device = torch.device(device)
         self.d = spec.input_dim
-        itemsize = torch.empty((), dtype=dtype).element_size()
-        self._step = block_rows(self.d, itemsize, granule=streams.STREAM_ROWS)
+        self._step = block_rows(self.d, dtype.itemsize, granule=streams.STREAM_ROWS)
         if team.size > 1:  # a few blocks for everybody
             granules = -(-spec.count // (_BLOCKS_EACH * team.size * streams.STREAM_ROWS))
             self._step = min(self._step, granules * streams.STREAM_ROWS)
-        block_bytes = self._step * self.d * itemsize
+        # Numbers of 16 bits are kept as such, and widened whenever they are used: exactly the same, in half the space.
+        self._stored = torch.float16 if spec.stream == streams.QUANTILES else dtype
+        block_bytes = self._step * self.d * self._stored.itemsize
         self._keep = team.size * (keep_bytes // block_bytes)  # the first blocks stay in memory
         self._drawn = list(slices(spec.count, self._step))  # rows of V, block by block
         self._alive = None if alive is None or bool(alive.all()) else alive
@@ -134,15 +135,15 @@ class RandomFeatures:
                 block = self._draw(index, slice(*here))
                 if index < self._keep:
                     self._kept[index] = block
-            yield block
+            yield block if block.V.dtype == self.dtype else replace(block, V=block.V.to(self.dtype))
 
     def _draw(self, index: int, place: slice) -> Block:
-        """Block `index` of the stream, without features that take no part."""
+        """Block `index` of the stream as it is kept, without features that take no part."""
         rows = self._drawn[index]
         size = streams.STREAM_ROWS
         first, last = rows.start // size, -(-rows.stop // size)
         count, seed = rows.stop - rows.start, self.spec.seed
-        V = None if self._spill is None else self._spill.read(index, self.dtype)
+        V = None if self._spill is None else self._spill.read(index, self._stored)
         if V is None:
             began = time.perf_counter()
             V = self._drawn_rows(rows)
@@ -158,11 +159,11 @@ class RandomFeatures:
         return Block(place, V.to(self.device), phase)
 
     def _drawn_rows(self, rows: slice) -> torch.Tensor:
-        """Rows of V from their stream, on the CPU; multiplied in float32, so that the numbers do not depend on the dtype."""
-        first, last = rows.start // streams.STREAM_ROWS, -(-rows.stop // streams.STREAM_ROWS)
-        V = streams.normal_blocks(self.spec.seed, "features", range(first, last), self.d, self.spec.stream)
-        V = V[: rows.stop - rows.start]
-        return V.mul_(1.0 / math.sqrt(self.d)).to(self.dtype)
+        """Rows of V from their stream, on the CPU; scaled in the stream's precision, so that they do not depend on the dtype."""
+        blocks = range(rows.start // streams.STREAM_ROWS, -(-rows.stop // streams.STREAM_ROWS))
+        scale = 1.0 / math.sqrt(self.d)
+        V = streams.normal_blocks(self.spec.seed, "features", blocks, self.d, stream=self.spec.stream, scale=scale)
+        return V[: rows.stop - rows.start].to(self._stored)
 
 
 class MatrixFeatures:
@@ -232,4 +233,4 @@ def _mean_slope(act: Activation) -> float:
 
 
 def _fingerprint(seed: int, d: int, stream: str) -> tuple[float, ...]:
-    return tuple(streams.normal_blocks(seed, "features", range(1), d, stream).flatten()[:_FINGERPRINT].tolist())
+    return tuple(streams.normal_blocks(seed, "features", range(1), d, stream=stream).flatten()[:_FINGERPRINT].tolist())
