@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from exhume.attacks import certificate, moment_start, noisy, pursuit, search, signs, wide_span
 from exhume.attacks.base import Clock, Progress, Resources, Watch, check_rows, checkpoint_of, estimate_eta
-from exhume.attacks.moment_start import Inside
 from exhume.attacks.scale import resolve_scale
 from exhume.attacks.search import Search
 from exhume.attacks.span import SpanProblem
 from exhume.attacks.span_base import State
 from exhume.attacks.wide_span import WideSpan
+from exhume.attacks.wide_start import WideStart
 from exhume.errors import ExhumeError
 from exhume.features import MatrixFeatures, RandomFeatures
 from exhume.linalg.precision import precision
@@ -36,18 +35,6 @@ _CHEAP = 8_000_000
 _HEADROOM = 1.25
 # Entries of V by which the rows that stand out are counted.
 _VISIBLE = 400_000_000
-# Rows found that are more than this share of those that could be pinned down ask for more features.
-_CROWDED = 0.4
-# The subspace is refreshed as long as that shows this many times the rows; more features must be this many times as many.
-_MORE = 1.2
-# A loss in the full space below which few rows can be missing.
-_EXPLAINED = 0.02
-# The full space is searched on fewer features where the subspace had this many times those that the rows need.
-_TOO_MANY = 1.25
-# V inside the moment subspace may take this share of the memory budget.
-_INNER_SHARE = 1 / 8
-# Inside the subspace features are cheap, and more of them show more rows: as many as this multiple of the first rows would need.
-_INSIDE = 8
 # Nuisance columns are used where there are this many times as many weights.
 _NUISANCE_PAYS = 2
 
@@ -87,19 +74,26 @@ class ExactRun:
             return RandomFeatures(spec, dtype=dtype, device=device, keep_bytes=self.keep, alive=alive, team=team, spill=cache)
         return MatrixFeatures.of_layer(self.release.trained, spec.activation, alive=alive, dtype=dtype, device=device)
 
-    def _features_for(self, rows: int) -> int:
+    def features_for(self, rows: int) -> int:
         """Features that carry a search for `rows` rows: a multiple of the unknowns, all of them where that is cheap."""
         if self.p * self.release.d <= _CHEAP:
             return self.p
         return min(self.p, math.ceil(self.attack.subsample * self.release.d * rows))
 
+    def affords(self, count: int, columns: int) -> bool:
+        """Whether so many numbers for each of `count` features fit the budget besides V's share."""
+        return self._bytes(count, columns) <= self.resources.memory - self.keep
+
+    def _bytes(self, count: int, columns: int) -> int:
+        return count * columns * self.release.weights.element_size()
+
     def _check_budget(self, count: int, rows: int) -> None:
         """States must fit the budget; V takes what is left of it."""
-        states = _state_bytes(self.release, count, rows)
-        if states > self.resources.memory - self.keep:
+        columns = _STATE_COPIES * (rows + 2)
+        if not self.affords(count, columns):
             raise ExhumeError(
                 f"a memory budget of {self.resources.memory / 1e6:.0f} MB is too small: {rows} rows on {count} features need "
-                f"{states / 1e6:.0f} MB besides V's share of {self.keep / 1e6:.0f} MB. Raise --memory."
+                f"{self._bytes(count, columns) / 1e6:.0f} MB besides V's share of {self.keep / 1e6:.0f} MB. Raise --memory."
             )
 
     def search(self) -> tuple[SpanProblem, Search, State]:
@@ -122,12 +116,11 @@ class ExactRun:
         first, device = values["first"], self.resources.device
         self.curve = Curve(**{name: tuple(v) for name, v in values["curve"].items()})
         self.clock, self.spent = Clock(values["seconds"]), values["passes"]
-        problem = self._problem(values["features"])
+        problem = self.problem(values["features"])
         problem.carry(tensors)
-        if "inside" not in values:
+        if "search" in values:
             return problem, search.unpack(tensors, values["search"], device), first
-        step = noisy.unpack(tensors, values["inside"], device)
-        return *self._inside(problem, first, resumed=Inside(tensors["Q"].to(device), step, values["before"])), first
+        return *WideStart(self, first).resume(problem, tensors, values), first
 
     def _advance(self, problem: SpanProblem, now: Search, first: int) -> tuple[SpanProblem, Search, State]:
         """Step after step, on more features as rows come in."""
@@ -135,7 +128,7 @@ class ExactRun:
         if self._inner:
             plan = moment_start.afterwards(plan)
         while now.stage in ("grow", "prune"):
-            needed = self._features_for(now.X.shape[0])
+            needed = self.features_for(now.X.shape[0])
             self._check_budget(max(needed, problem.p), now.X.shape[0])
             if needed > problem.p:
                 problem.extend(needed)
@@ -147,7 +140,7 @@ class ExactRun:
             else:
                 now, state = search.advance(problem, state, now, plan, limit=limit, first_rows=first, seed=self.seed)
             tensors, values = search.pack(now)
-            self._finished(problem, now, state, first, tensors, {"search": values})
+            self.finished(problem, now, state, first, tensors, {"search": values})
         return problem, now, state
 
     def _look(self) -> tuple[int, int]:
@@ -156,7 +149,7 @@ class ExactRun:
         most = 12 if self._inner else 24
         count = min(self.p, max(_VISIBLE // self.release.d, 1))
         while True:
-            problem = self._problem(count, nuisance=False)
+            problem = self.problem(count, nuisance=False)
             visible = search.visible_rows(problem, self.seed, most=most)
             self.spent += problem.passes
             if 2 * visible >= most or problem.p >= self.p:
@@ -165,57 +158,16 @@ class ExactRun:
 
     def _begin(self, first: int, seen: int) -> tuple[SpanProblem, Search]:
         """The first rows. With n claimed, all of them at once, which is fastest; later attempts grow from below."""
-        if self.radius is not None and self._inside_most >= self._features_for(first):
-            wanted = max(seen, self._features_for(self.known_n or _INSIDE * first))
-            return self._inside(self._problem(min(wanted, self._inside_most)), first)
-        problem = self._problem(self._features_for(self.known_n or first))
+        wide = WideStart(self, first)
+        if self.radius is not None and self._inner and wide.fits():
+            return wide.begin(seen)
+        problem = self.problem(self.features_for(self.known_n or first))
         if self.radius is None:  # norms count and are not known
             return problem, pursuit.begin(problem, seed=self.seed)
         rows = self.known_n or min(first, search.row_limit(problem, self.known_n))
         return problem, search.begin(problem, rows=rows, seed=self.seed)
 
-    def _inside(self, problem: SpanProblem, first: int, *, resumed: Inside | None = None) -> tuple[SpanProblem, Search]:
-        """The first rows from the search inside the moment subspace, and the problem on the features that they need."""
-        limit = search.row_limit(problem, self.known_n)
-        rows = self.known_n or min(first, limit)
-
-        def report(inside: Inside, state: State) -> None:
-            tensors, values = noisy.pack(inside.step)
-            self._finished(
-                problem, inside.step.search, state, first, tensors | {"Q": inside.Q}, {"inside": values, "before": inside.before}
-            )
-
-        inside = partial(moment_start.search_inside, problem, rows=rows, plan=self.attack.plan(), seed=self.seed, report=report)
-        before = 0 if resumed is None else resumed.before
-        X = inside(limit=limit, resumed=resumed)
-        while True:
-            state, stuck = problem.state(X), len(X) <= _MORE * before
-            # More features show more rows: wanted where rows crowd those that they were found with, or are missing.
-            wanted = len(X) > _CROWDED * limit or (stuck and state.loss > _EXPLAINED)
-            more = min(2 * problem.p, self._inside_most)
-            if wanted and more > _MORE * problem.p:
-                problem.extend(more)
-                limit = search.row_limit(problem, self.known_n)
-                state = problem.state(X)
-            elif stuck:
-                break
-            before, X = len(X), inside(limit=limit, found=state)
-        if problem.p > _TOO_MANY * self._features_for(len(X)):
-            self.spent += problem.passes
-            fewer = self._problem(self._features_for(len(X)))
-            fewer.carry(problem.carried())
-            problem = fewer
-        return problem, Search(X, damping=moment_start.DAMPING)
-
-    @property
-    def _inside_most(self) -> int:
-        """The most features whose V inside the moment subspace is worth its memory."""
-        if not self._inner:
-            return 0
-        row = self._inner * self.release.weights.element_size()
-        return min(self.p, int(self.resources.memory * _INNER_SHARE * self.resources.team.size / row))
-
-    def _problem(self, count: int | None = None, *, nuisance: bool = True) -> SpanProblem:
+    def problem(self, count: int | None = None, *, nuisance: bool = True) -> SpanProblem:
         """The span problem on the first `count` features."""
         self._check_budget(count or self.p, 1)
         enough = (count or self.p) >= wide_span.ENOUGH * self.release.d
@@ -225,7 +177,7 @@ class ExactRun:
         problem.slack = pursuit.SLACK
         return problem
 
-    def _finished(
+    def finished(
         self, problem: SpanProblem, now: Search, state: State, first: int, tensors: dict[str, torch.Tensor], at: dict[str, Any]
     ) -> None:
         """Note a finished step: in the curve, in the checkpoint (`tensors` and `at` say where it stands), and to who watches."""
@@ -243,7 +195,7 @@ class ExactRun:
         resolved, X, note = signs.resolve_signs(problem, state)
         if note:
             self.notes.append(note)
-        exact = self._problem(problem.p, nuisance=False)
+        exact = self.problem(problem.p, nuisance=False)
         open_signs = not resolved and problem.features.activation.parity == "linear-odd"
         last = exact.state(X) if open_signs else self._polish(exact, X)  # a polish would bend rows of the wrong sign
         if exact.p < self.p and not open_signs:
@@ -290,7 +242,3 @@ class ExactRun:
         exact.extend(self.p)
         whole = exact.state(state.X)
         return whole if whole.loss <= precision(exact.dtype).certified else self._polish(exact, state.X)
-
-
-def _state_bytes(release: Release, count: int, rows: int) -> int:
-    return _STATE_COPIES * count * (rows + 2) * release.weights.element_size()

@@ -42,7 +42,7 @@ def dimension(d: int) -> int:
 
 def afterwards(plan: Plan) -> Plan:
     """The plan of the full-space search: rows from inside are samples, weak ones too, and those missing are worth a look soon."""
-    return replace(plan, turnover=0.0, first_pace=Pace(growth=0.5, least=2, patience=2, gain=0.85))
+    return replace(plan, turnover=0.0, first_pace=Pace(growth=0.1, least=2, patience=2, gain=0.85))
 
 
 @dataclass(frozen=True)

@@ -102,11 +102,11 @@ def noise_cost(problem: Span, state: State) -> float:
     return _SIGNIFICANT * search.noise_gain(problem, state)
 
 
-def settle(problem: Span, at: Search, plan: Plan, report: Report, pace: Pace = _SETTLED) -> State:
-    """Gauss-Newton steps with the number of rows fixed until the loss stands still."""
+def settle(problem: Span, at: Search, plan: Plan, report: Report, pace: Pace = _SETTLED, *, most: int = _MOST_STEPS) -> State:
+    """Gauss-Newton steps with the number of rows fixed until the loss stands still; `most` of them at most."""
     state = problem.state(at.X)
     now = at if at.losses else replace(at, losses=(state.loss,))
-    while now.step < _MOST_STEPS and not search.stalled(now.losses, pace) and now.damping <= _MOST_DAMPING:
+    while now.step < most and not search.stalled(now.losses, pace) and now.damping <= _MOST_DAMPING:
         X = problem.step(state, damping=now.damping, cg_steps=plan.cg_steps, cg_tolerance=plan.cg_tolerance)
         trial = problem.state(X)
         better = trial.loss < state.loss

@@ -91,6 +91,9 @@ class SpanProblem(Span):
     def carry(self, tensors: dict[str, torch.Tensor]) -> None:
         """Go on from what `carried` gave."""
 
+    def correct(self, change: torch.Tensor) -> None:
+        """Go on from better nuisance coefficients, by (d + 1, k) more than theta lost of them; for a problem that carries some."""
+
     def without_nuisance(self) -> SpanProblem:
         """The same problem where the linear part of the features counts as evidence."""
         return SpanProblem(self.features, self._weights.T, radius=self.radius, nuisance=False, count=self.p)
@@ -104,7 +107,7 @@ class SpanProblem(Span):
         return self.features.team.total(part)
 
     def _zeros(self, *shape: int) -> torch.Tensor:
-        return torch.zeros(*shape, dtype=torch.float64, device=self.device)
+        return torch.zeros(shape, dtype=torch.float64, device=self.device)
 
     def state(self, X: torch.Tensor) -> State:
         """Features, eliminated coefficients, residual, loss and gradient at X: two sweeps over V, four GEMMs."""
@@ -194,15 +197,17 @@ class SpanProblem(Span):
 
     def moment_product(self, vector: torch.Tensor, directions: torch.Tensor) -> torch.Tensor:
         """M2 W = sum_k r_k e_k (d v_k v_k^T - I) W, whose outliers are the samples not yet found; vector (p,), W (d, c)."""
-        W = directions.to(self.dtype)
-        image = torch.zeros(self.d, W.shape[1], dtype=torch.float64, device=self.device)
-        trace = torch.zeros((), dtype=torch.float64, device=self.device)
+        left = padded(directions.T.to(self.dtype))
+        image = torch.zeros_like(left)
+        trace = self._zeros()
         for block in self.blocks():
             r = _weigh(vector[block.rows, None], block.even)
-            image += ((block.V @ W).mul_(r).T @ block.V).T
+            T = torch.mm(block.V, left.T, out=self._scratch(len(r), len(left)))
+            image.addmm_(T.mul_(r).T, block.V)
             trace += r.double().sum()
+        seen = self.total(image[: directions.shape[1]].T.double())
         self.passes += 2
-        return self.d * self.total(image) - self.total(trace) * directions
+        return self.d * seen - self.total(trace) * directions
 
     def informative(self, state: State) -> int:
         """Features that are on for some row: one that is off for every row gives an inequality only."""

@@ -48,6 +48,11 @@ class WideSpan(SpanProblem):
     def carry(self, tensors: dict[str, torch.Tensor]) -> None:
         """Go on from what `carried` gave."""
         self._w = tensors["w"].to(self.device) if "w" in tensors else None
+        self._w_loss, self._trial = math.inf, None
+
+    def correct(self, change: torch.Tensor) -> None:
+        """Go on from w + change."""
+        self.carry({"w": self._linear_part() + change})
 
     def theta_without_nuisance(self) -> torch.Tensor:
         """theta minus its linear part as far as that is known, (p, k)."""

@@ -91,6 +91,7 @@ class RandomFeatures:
         self.team = team
         self._held = list(itertools.accumulate(c if team.takes(i) else 0 for i, c in enumerate(counts)))  # of them, held here
         self._kept: dict[int, Block] = {}
+        self._store: torch.Tensor | None = None
         self._spill = None if spill is None or self._keep >= len(self._drawn) else Spill(spill)
 
     @staticmethod
@@ -134,8 +135,16 @@ class RandomFeatures:
             if block is None:
                 block = self._draw(index, slice(*here))
                 if index < self._keep:
-                    self._kept[index] = block
+                    self._kept[index] = block = self._in_place(block, index)
             yield block if block.V.dtype == self.dtype else replace(block, V=block.V.to(self.dtype))
+
+    def _in_place(self, block: Block, index: int) -> Block:
+        """A block whose rows lie in one store with all that are kept: pieces among passing buffers would leave holes."""
+        if self._store is None:
+            most = self._held[min(self._keep, len(self._held)) - 1]
+            self._store = torch.empty(most, self.d, dtype=self._stored, device=self.device)
+        self._store[block.rows] = block.V
+        return replace(block, V=self._store[block.rows])
 
     def _draw(self, index: int, place: slice) -> Block:
         """Block `index` of the stream as it is kept, without features that take no part."""

@@ -36,7 +36,11 @@ def top_eigenpairs(
     count: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The `count` eigenpairs of largest modulus by a block Krylov range finder: values (c,), vectors (d, c)."""
-    basis, image = krylov_basis(product, start, _KRYLOV_STEPS)
+    return leading(*krylov_basis(product, start, _KRYLOV_STEPS), count)
+
+
+def leading(basis: torch.Tensor, image: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The `count` eigenpairs of largest modulus that an orthonormal basis (d, c) and its image show: values, vectors (d, count)."""
     small = basis.T @ image
     values, vectors = torch.linalg.eigh((small + small.T) / 2)
     order = values.abs().argsort(descending=True)[:count]
