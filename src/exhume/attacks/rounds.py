@@ -30,29 +30,33 @@ _SHARE, _LEAST, _MOST = 0.25, 4, 20
 _POWERS = 4
 # Steps inside, and their first damping; damping of the step in the full space.
 _STEPS, _PACE, _INNER_DAMPING, _DAMPING = 8, Pace(growth=0.0, least=0, patience=2, gain=0.999), 0.02, 0.002
+# Rounds end at this loss, or when rows neither come nor go and the loss does not fall to this share of what it was.
+_NEAR, _GAIN = 1e-8, 0.3
+# Below this loss in the full space rows count as fitted to noise in all dimensions: several weak ones may stand in for one missing.
+_LATE = 1e-4
 # Directions of Q that the others leave less of than this share are theirs.
 _RANK = 1e-5
 
 
 @dataclass(frozen=True)
 class Round:
-    """Where the rounds stand: the rows, how those that were there before moved in the last round, and whether new ones came."""
+    """Where the rounds stand: the rows, how those that were there before moved in the last round, and whether to go on."""
 
     search: Search
     move: torch.Tensor | None = None
-    found: bool = True
+    going: bool = True
 
 
 def pack(at: Round) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     """A round as tensors and plain values, for a checkpoint."""
     tensors, values = search.pack(at.search)
-    return tensors if at.move is None else tensors | {"move": at.move}, {"search": values, "found": at.found}
+    return tensors if at.move is None else tensors | {"move": at.move}, {"search": values, "going": at.going}
 
 
 def unpack(tensors: dict[str, torch.Tensor], values: dict[str, Any], device: torch.device | str) -> Round:
     """The round that `pack` took apart."""
     move = tensors["move"].to(device) if "move" in tensors else None
-    return Round(search.unpack(tensors, values["search"], device), move, values["found"])
+    return Round(search.unpack(tensors, values["search"], device), move, values["going"])
 
 
 def new_rows(m: int, limit: int) -> int:
@@ -89,7 +93,7 @@ def advance(
 
     moved = noisy.settle(inner, Search(start, damping=_INNER_DAMPING), plan, note, _PACE, most=_STEPS)
     costs = inner.removal_costs(moved)
-    noise = noisy.noise_cost(inner, moved)
+    noise = noisy.noise_cost(inner, moved) * (problem.d / inner.d if state.loss < _LATE else 1.0)
     keep = sorted(i for i in distinct_rows(moved.X, costs, apart=APART).tolist() if costs[i] > noise)
     X = problem.on_sphere(moved.X[keep] @ Q.T).contiguous()
     zeta = (moved if len(keep) == moved.m else inner.state(moved.X[keep])).zeta
@@ -101,8 +105,10 @@ def advance(
     problem.passes += 1 + -(-inner.passes * inner.d // problem.d)
     del inner
     now = full_step(problem, problem.state(X), plan)
+    changed = not len(old) == len(keep) == state.m
     kept = replace(at.search, X=now.X, round=at.search.round + 1, step=at.search.step + 1)
-    return Round(kept, (now.X[: len(old)] - before).contiguous(), len(keep) > len(old)), now
+    going = now.loss > _NEAR and (changed or now.loss < _GAIN * state.loss)
+    return Round(kept, (now.X[: len(old)] - before).contiguous(), going), now
 
 
 def full_step(problem: SpanProblem, state: State, plan: Plan) -> State:

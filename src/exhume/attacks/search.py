@@ -35,7 +35,7 @@ _WORSE = 3.0
 _FIRST_DAMPING, _MAX_DAMPING, _MIN_DAMPING = 0.1, 1e6, 1e-9
 # Below this loss the basin is found: inner solves get longer, and a gain of less than tenfold per `patience` steps is slow:
 # superfluous rows then make the problem degenerate.
-_NEAR, _NEAR_CG, _SLOW = 1e-6, 2, 0.1
+_NEAR, _NEAR_CG, _SLOW = 1e-6, 6, 0.1
 
 
 @dataclass(frozen=True)
@@ -179,8 +179,10 @@ def advance(
     if state.loss <= floors.converged or ((no_gain or judged) and state.loss <= floors.certified and not needed):
         return prune(problem, state, search)
     near = state.loss < _NEAR
-    if judged:
+    if judged and state.loss > search.before:
         return undo_pruning(problem, search)
+    if judged:  # the rest does better than all did; what it lacks are other rows
+        search = replace(search, fallback=None, drop=None)
     slow = stalled(search.losses, replace(pace, gain=_SLOW))
     if near and slow and search.fallback is None and search.drop is None:
         lean = without_spare_rows(problem, state, search, UNSUPPORTED)

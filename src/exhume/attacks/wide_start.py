@@ -117,7 +117,7 @@ class WideStart:
             passes, seconds = run.spent + problem.passes, run.clock.seconds
             run.watch(Progress("round", at.search.step, inside.loss, inside.m, passes, seconds, None, inside.X))
 
-        while at.found:
+        while at.going:
             needed = max(problem.p, self._features_for_rounds(state.m))
             limit = search.row_limit(problem, run.known_n)
             columns = _ROUND_COPIES * (state.m + rounds.new_rows(state.m, limit)) + rounds.dimension(state.m)
