@@ -179,10 +179,8 @@ def advance(
     if state.loss <= floors.converged or ((no_gain or judged) and state.loss <= floors.certified and not needed):
         return prune(problem, state, search)
     near = state.loss < _NEAR
-    if judged and state.loss > search.before:
+    if judged:
         return undo_pruning(problem, search)
-    if judged:  # the rest does better than all did; what it lacks are other rows
-        search = replace(search, fallback=None, drop=None)
     slow = stalled(search.losses, replace(pace, gain=_SLOW))
     if near and slow and search.fallback is None and search.drop is None:
         lean = without_spare_rows(problem, state, search, UNSUPPORTED)
