@@ -67,6 +67,20 @@ def test_a_round_adds_no_more_rows_than_allowed(setting: tuple[Dataset, SpanProb
     assert at.move.shape[1] == D
 
 
+def test_rounds_end_on_weights_without_samples(setting: tuple[Dataset, SpanProblem, State]) -> None:
+    _, problem, state = setting
+    noise = torch.randn(1, problem.p, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    empty = type(problem)(problem.features, noise, radius=math.sqrt(D), **({} if type(problem) is WideSpan else {"nuisance": True}))
+    at, state = Round(Search(state.X)), empty.state(state.X)
+    for _ in range(20):
+        at, state = rounds.advance(empty, state, at, PLAN, limit=20, seed=0, show=lambda state: None)
+        if not at.going:
+            break
+    assert not at.going
+    assert state.m >= 1
+    assert state.loss > 0.5
+
+
 def test_a_round_goes_on_from_what_was_packed(setting: tuple[Dataset, SpanProblem, State]) -> None:
     _, problem, state = setting
 

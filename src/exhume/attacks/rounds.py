@@ -30,8 +30,8 @@ _SHARE, _LEAST, _MOST = 0.25, 4, 20
 _POWERS = 4
 # Steps inside, and their first damping; damping of the step in the full space.
 _STEPS, _PACE, _INNER_DAMPING, _DAMPING = 8, Pace(growth=0.0, least=0, patience=2, gain=0.999), 0.02, 0.002
-# Rounds end at this loss, or when rows neither come nor go and the loss does not fall to this share of what it was.
-_NEAR, _GAIN = 1e-8, 0.3
+# Rounds end at this loss, or when the loss does not fall to this share of what it was: with rows that came or went, and without.
+_NEAR, _GAIN_CHANGED, _GAIN = 1e-8, 0.97, 0.3
 # Below this loss in the full space rows count as fitted to noise in all dimensions: several weak ones may stand in for one missing.
 _LATE = 1e-4
 # Directions of Q that the others leave less of than this share are theirs.
@@ -94,7 +94,8 @@ def advance(
     moved = noisy.settle(inner, Search(start, damping=_INNER_DAMPING), plan, note, _PACE, most=_STEPS)
     costs = inner.removal_costs(moved)
     noise = noisy.noise_cost(inner, moved) * (problem.d / inner.d if state.loss < _LATE else 1.0)
-    keep = sorted(i for i in distinct_rows(moved.X, costs, apart=APART).tolist() if costs[i] > noise)
+    distinct = distinct_rows(moved.X, costs, apart=APART)
+    keep = sorted(distinct[: max(1, int((costs[distinct] > noise).sum()))].tolist())
     X = problem.on_sphere(moved.X[keep] @ Q.T).contiguous()
     zeta = (moved if len(keep) == moved.m else inner.state(moved.X[keep])).zeta
     assert zeta is not None
@@ -107,7 +108,7 @@ def advance(
     now = full_step(problem, problem.state(X), plan)
     changed = not len(old) == len(keep) == state.m
     kept = replace(at.search, X=now.X, round=at.search.round + 1, step=at.search.step + 1)
-    going = now.loss > _NEAR and (changed or now.loss < _GAIN * state.loss)
+    going = _NEAR < now.loss < (_GAIN_CHANGED if changed else _GAIN) * state.loss
     return Round(kept, (now.X[: len(old)] - before).contiguous(), going), now
 
 
