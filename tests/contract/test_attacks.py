@@ -118,7 +118,7 @@ def test_too_few_equations_are_never_certified(name: str, ratio: float) -> None:
     assert guess.reason
 
 
-def test_a_search_inside_the_moment_subspace_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+def test_a_search_over_windows_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     release = trained(small_sphere(d=800, n=4), ratio=6, dtype=torch.float32)
     whole = attack("gauss-newton").run(release)
     resources, stops = Resources(checkpoint=tmp_path / "run.ckpt"), 0
@@ -126,7 +126,7 @@ def test_a_search_inside_the_moment_subspace_goes_on_where_it_was_stopped(tmp_pa
     def stop(now: Progress) -> None:
         nonlocal stops
         stops += 1
-        if stops in (2, 5, 9):  # the first of them inside
+        if stops in (2, 5, 9):
             raise KeyboardInterrupt
 
     for _ in range(4):

@@ -11,7 +11,7 @@ from conftest import small_sphere, trained
 from exhume.attacks.span import SpanProblem
 from exhume.attacks.span_base import State
 from exhume.attacks.wide_span import WideSpan
-from exhume.features import RandomFeatures, beyond
+from exhume.features import RandomFeatures, beyond_linear
 from exhume.linalg import blocks
 
 D, N = 40, 5
@@ -48,8 +48,9 @@ def steps(problem: SpanProblem, X: torch.Tensor, count: int) -> State:
 def test_theta_loses_its_best_linear_fit(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("exhume.attacks.wide_span._LEFT", 1e-9)
     monkeypatch.setattr("exhume.attacks.wide_span._FIT_STEPS", 100)
-    wide, plain, _, _ = setting
-    torch.testing.assert_close(wide.theta_without_nuisance(), plain.theta_without_nuisance(), rtol=0, atol=1e-8 * wide.energy**0.5)
+    wide, _, _, V = setting
+    columns = torch.cat([torch.ones(len(V), 1, dtype=torch.float64), V], dim=1)
+    torch.testing.assert_close(wide.linear_part(), torch.linalg.lstsq(columns, wide.theta).solution, rtol=1e-6, atol=1e-8)
 
 
 def test_a_state_is_what_it_says(setting: Setting) -> None:
@@ -62,7 +63,7 @@ def test_a_state_is_what_it_says(setting: Setting) -> None:
     torch.testing.assert_close(state.residual, residual)
     torch.testing.assert_close(state.pull, columns.T @ residual, rtol=0, atol=1e-9 * wide.energy**0.5)
     assert state.loss == pytest.approx(float(residual.square().sum()) / wide.energy)
-    act = beyond(wide.features.activation, order=1, scale=1.0)
+    act = beyond_linear(wide.features.activation, scale=1.0)
     torch.testing.assert_close(state.Phi, act.value(V @ state.X.T))
     assert (state.Phi.T @ residual).abs().max() < 1e-9 * wide.energy**0.5  # alpha is solved for
     h, direction = 1e-6, near(wide, samples[:3], 1.0)

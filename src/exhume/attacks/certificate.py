@@ -58,12 +58,13 @@ def equations(problem: Span, state: State) -> int:
 
 def separation(problem: Span, state: State) -> float:
     """Smallest eigenvalue of the slopes' correlations: 0 when two rows lie in one linear cell, where a split row fits as well."""
-    sizes = problem.total(state.slopes.double().square().sum(0)).sqrt().clamp(min=1e-300)
     gram = torch.zeros(state.m, state.m, dtype=torch.float64, device=state.slopes.device)
     for rows in slices(len(state.slopes), _ROWS):
-        slopes = state.slopes[rows].double() / sizes
+        slopes = state.slopes[rows].double()
         gram += slopes.T @ slopes
-    return float(torch.linalg.eigvalsh(problem.total(gram))[0])
+    gram = problem.total(gram)
+    sizes = gram.diagonal().sqrt().clamp(min=1e-300)
+    return float(torch.linalg.eigvalsh(gram / sizes / sizes[:, None])[0])
 
 
 def certify(problem: Span, state: State, *, costs: tuple[float, ...], spare: tuple[float, ...]) -> Certificate:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from exhume.attacks import certificate, moment_start, noisy, pursuit, search, signs, wide_span
+from exhume.attacks import certificate, noisy, pursuit, search, signs, streaming, wide_span
 from exhume.attacks.base import Clock, Progress, Resources, Watch, check_rows, checkpoint_of, estimate_eta
 from exhume.attacks.scale import resolve_scale
 from exhume.attacks.search import Search
 from exhume.attacks.span import SpanProblem
 from exhume.attacks.span_base import State
+from exhume.attacks.streaming import Stream
 from exhume.attacks.wide_span import WideSpan
-from exhume.attacks.wide_start import WideStart
 from exhume.errors import ExhumeError
 from exhume.features import MatrixFeatures, RandomFeatures
 from exhume.linalg.precision import precision
@@ -33,8 +33,10 @@ _STATE_COPIES = 4
 _CHEAP = 8_000_000
 # The first rows: those that stand out in the weights' second moment, and this share of them.
 _HEADROOM = 1.25
-# Entries of V by which the rows that stand out are counted.
-_VISIBLE = 400_000_000
+# Entries of V by which the rows that stand out are counted, and how many of these at most.
+_VISIBLE, _MOST_VISIBLE = 400_000_000, 24
+# Rows from windows that leave no more loss than this are near: the full problem goes on from them.
+_NEAR = 1e-6
 # Nuisance columns are used where there are this many times as many weights.
 _NUISANCE_PAYS = 2
 
@@ -58,7 +60,8 @@ class ExactRun:
         # With hardly more weights than nuisance columns, those would fit everything.
         self._nuisance = self.p > _NUISANCE_PAYS * (release.d + 1)
         visible = self._nuisance and self.features.activation.parity != "odd" and not self.features.activation.phase
-        self._inner = moment_start.dimension(release.d) if visible else 0
+        drawn = isinstance(self.features, RandomFeatures) and self.p >= wide_span.ENOUGH * release.d
+        self._wide = visible and drawn and self.radius is not None and release.d >= streaming.WIDE
         self.checkpoint = checkpoint_of(resources, attack, release, seed)
         self.clock = Clock()
         self.curve = Curve()
@@ -76,24 +79,24 @@ class ExactRun:
 
     def features_for(self, rows: int) -> int:
         """Features that carry a search for `rows` rows: a multiple of the unknowns, all of them where that is cheap."""
-        if self.p * self.release.d <= _CHEAP:
-            return self.p
-        return min(self.p, math.ceil(self.attack.subsample * self.release.d * rows))
+        cheap = self.p * self.release.d <= _CHEAP
+        wanted = self.p if cheap else min(self.p, math.ceil(self.attack.subsample * self.release.d * rows))
+        return min(wanted, max(self._affordable(rows), wanted // 2))
 
-    def affords(self, count: int, columns: int) -> bool:
-        """Whether so many numbers for each of `count` features fit the budget besides V's share."""
-        return self._bytes(count, columns) <= self.resources.memory - self.keep
+    def _affordable(self, rows: int) -> int:
+        """Most features on which the states of `rows` rows fit the budget besides V's share."""
+        return self.resources.team.size * (self.resources.memory - self.keep) // self._bytes_per_feature(rows)
 
-    def _bytes(self, count: int, columns: int) -> int:
-        return count * columns * self.release.weights.element_size()
+    def _bytes_per_feature(self, rows: int) -> int:
+        return _STATE_COPIES * (rows + 2) * self.release.weights.element_size()
 
     def _check_budget(self, count: int, rows: int) -> None:
         """States must fit the budget; V takes what is left of it."""
-        columns = _STATE_COPIES * (rows + 2)
-        if not self.affords(count, columns):
+        if count > self._affordable(rows):
+            need = count * self._bytes_per_feature(rows) / self.resources.team.size
             raise ExhumeError(
                 f"a memory budget of {self.resources.memory / 1e6:.0f} MB is too small: {rows} rows on {count} features need "
-                f"{self._bytes(count, columns) / 1e6:.0f} MB besides V's share of {self.keep / 1e6:.0f} MB. Raise --memory."
+                f"{need / 1e6:.0f} MB besides V's share of {self.keep / 1e6:.0f} MB. Raise --memory."
             )
 
     def search(self) -> tuple[SpanProblem, Search, State]:
@@ -106,27 +109,61 @@ class ExactRun:
             raise
 
     def _start(self) -> tuple[SpanProblem, Search, int]:
-        """The problem and the first rows, or those of the checkpoint; and how many rows stood out."""
+        """The problem and the first rows, or those of the checkpoint; and how many rows to begin a further attempt with."""
         resumed = self.checkpoint.load()
         if resumed is None:
-            visible, seen = self._look()
-            first = max(2, math.ceil(_HEADROOM * visible))
-            return *self._begin(first, seen), first
+            return self._stream(None) if self._wide else self._grow()
         tensors, values = resumed
-        first, device = values["first"], self.resources.device
         self.curve = Curve(**{name: tuple(v) for name, v in values["curve"].items()})
         self.clock, self.spent = Clock(values["seconds"]), values["passes"]
+        if "stream" in values:
+            return self._stream(streaming.unpack(tensors, values["stream"], self.resources.device))
         problem = self.problem(values["features"])
         problem.carry(tensors)
-        if "search" in values:
-            return problem, search.unpack(tensors, values["search"], device), first
-        return *WideStart(self, first).resume(problem, tensors, values), first
+        return problem, search.unpack(tensors, values["search"], self.resources.device), values["first"]
+
+    def _grow(self) -> tuple[SpanProblem, Search, int]:
+        """The rows that stand out. With n claimed, all at once, which is fastest; later attempts grow from below."""
+        first = max(2, math.ceil(_HEADROOM * self._visible()))
+        problem = self.problem(self.features_for(self.known_n or first))
+        if self.radius is None:  # norms count and are not known
+            return problem, pursuit.begin(problem, seed=self.seed), first
+        rows = self.known_n or min(first, search.row_limit(problem, self.known_n))
+        return problem, search.begin(problem, rows=rows, seed=self.seed), first
+
+    def _visible(self) -> int:
+        """Rows that stand out in the weights' second moment, on more features until some do."""
+        count = min(self.p, max(_VISIBLE // self.release.d, 1))
+        while True:
+            problem = self.problem(count, nuisance=False)
+            visible = search.visible_rows(problem, self.seed, most=_MOST_VISIBLE)
+            self.spent += problem.passes
+            if 2 * visible >= _MOST_VISIBLE or problem.p >= self.p:
+                return visible
+            count = min(self.p, 4 * problem.p)
+
+    def _stream(self, at: Stream | None) -> tuple[SpanProblem, Search, int]:
+        """Rows from windows of features, which leave the full problem little to do; where that fails, rows grown from below."""
+        problem = self.problem()
+        assert isinstance(problem, WideSpan)
+        limit = streaming.row_limit(problem, self.known_n)
+        at = at or streaming.begin(problem, limit=limit, seed=self.seed)
+        while at.stage not in ("done", "failed"):
+            at = streaming.advance(problem, at, limit=limit, seed=self.seed)
+            tensors, values = streaming.pack(at)
+            self.finished(problem, tensors, {"stream": values}, stage=at.stage, step=at.step, loss=at.loss, X=at.X)
+        self.spent += problem.passes
+        del problem
+        if at.loss > _NEAR:
+            return self._grow()
+        rest = self.problem(self.features_for(len(at.X)))
+        rest.carry({"w": at.w})
+        # Superfluous rows were looked for: none may go any more.
+        return rest, Search(at.X, step=at.step, drop=0), len(at.X)
 
     def _advance(self, problem: SpanProblem, now: Search, first: int) -> tuple[SpanProblem, Search, State]:
         """Step after step, on more features as rows come in."""
         state, plan = problem.state(now.X), self.attack.plan()
-        if self._inner:
-            plan = moment_start.afterwards(plan)
         while now.stage in ("grow", "prune"):
             needed = self.features_for(now.X.shape[0])
             self._check_budget(max(needed, problem.p), now.X.shape[0])
@@ -140,53 +177,40 @@ class ExactRun:
             else:
                 now, state = search.advance(problem, state, now, plan, limit=limit, first_rows=first, seed=self.seed)
             tensors, values = search.pack(now)
-            self.finished(problem, now, state, first, tensors, {"search": values})
+            at = {"first": first, "features": problem.p, "search": values}
+            self.finished(problem, tensors, at, stage=now.stage, step=now.step, loss=state.loss, X=state.X, attempt=now.attempt)
         return problem, now, state
-
-    def _look(self) -> tuple[int, int]:
-        """Rows that stand out in the weights' second moment, and the features by which they do: more of them until some do."""
-        # Inside the moment subspace growing is cheap, so that it may begin from fewer rows.
-        most = 12 if self._inner else 24
-        count = min(self.p, max(_VISIBLE // self.release.d, 1))
-        while True:
-            problem = self.problem(count, nuisance=False)
-            visible = search.visible_rows(problem, self.seed, most=most)
-            self.spent += problem.passes
-            if 2 * visible >= most or problem.p >= self.p:
-                return visible, problem.p
-            count = min(self.p, 4 * problem.p)
-
-    def _begin(self, first: int, seen: int) -> tuple[SpanProblem, Search]:
-        """The first rows. With n claimed, all of them at once, which is fastest; later attempts grow from below."""
-        wide = WideStart(self, first)
-        if self.radius is not None and self._inner and wide.fits():
-            return wide.begin(seen)
-        problem = self.problem(self.features_for(self.known_n or first))
-        if self.radius is None:  # norms count and are not known
-            return problem, pursuit.begin(problem, seed=self.seed)
-        rows = self.known_n or min(first, search.row_limit(problem, self.known_n))
-        return problem, search.begin(problem, rows=rows, seed=self.seed)
 
     def problem(self, count: int | None = None, *, nuisance: bool = True) -> SpanProblem:
         """The span problem on the first `count` features."""
         self._check_budget(count or self.p, 1)
-        enough = (count or self.p) >= wide_span.ENOUGH * self.release.d
-        if nuisance and self._inner and isinstance(self.features, RandomFeatures) and self.radius is not None and enough:
+        if nuisance and self._wide and (count or self.p) >= wide_span.ENOUGH * self.release.d:
+            assert isinstance(self.features, RandomFeatures)
+            assert self.radius is not None
             return WideSpan(self.features, self.weights, radius=self.radius, count=count)
         problem = SpanProblem(self.features, self.weights, radius=self.radius, nuisance=nuisance and self._nuisance, count=count)
         problem.slack = pursuit.SLACK
         return problem
 
     def finished(
-        self, problem: SpanProblem, now: Search, state: State, first: int, tensors: dict[str, torch.Tensor], at: dict[str, Any]
+        self,
+        problem: SpanProblem,
+        tensors: dict[str, torch.Tensor],
+        at: dict[str, Any],
+        *,
+        stage: str,
+        step: int,
+        loss: float,
+        X: torch.Tensor,
+        attempt: int = 0,
     ) -> None:
         """Note a finished step: in the curve, in the checkpoint (`tensors` and `at` say where it stands), and to who watches."""
         passes, seconds = self.spent + problem.passes, self.clock.seconds
-        self.curve = self.curve.extended(loss=state.loss, rows=state.m, passes=passes, seconds=seconds)
-        kept = {"first": first, "features": problem.p, "passes": passes, "seconds": seconds, "curve": asdict(self.curve)}
+        self.curve = self.curve.extended(loss=loss, rows=len(X), passes=passes, seconds=seconds)
+        kept = {"passes": passes, "seconds": seconds, "curve": asdict(self.curve)}
         self.checkpoint.save(tensors | problem.carried(), kept | at)
         eta = estimate_eta(self.curve.loss, self.curve.seconds, precision(problem.dtype).converged)
-        self.watch(Progress(now.stage, now.step, state.loss, state.m, passes, seconds, eta, state.X, now.attempt))
+        self.watch(Progress(stage, step, loss, len(X), passes, seconds, eta, X, attempt))
 
     def finish(self, found: tuple[SpanProblem, Search, State]) -> Reconstruction:
         """Signs, a polish on all that the weights say, scale, and the certificate."""
@@ -195,6 +219,7 @@ class ExactRun:
         resolved, X, note = signs.resolve_signs(problem, state)
         if note:
             self.notes.append(note)
+        del found, state  # features and slopes of the rows: the end needs its own
         exact = self.problem(problem.p, nuisance=False)
         open_signs = not resolved and problem.features.activation.parity == "linear-odd"
         last = exact.state(X) if open_signs else self._polish(exact, X)  # a polish would bend rows of the wrong sign
@@ -237,8 +262,12 @@ class ExactRun:
         return state
 
     def _verify(self, exact: SpanProblem, state: State) -> State:
-        """The loss on all features; polished there too when the subset left more than rounding."""
-        self._check_budget(self.p, state.m)
-        exact.extend(self.p)
+        """The loss on all features, or as many as memory allows; polished there too when the subset left more than rounding."""
+        count = min(self.p, self._affordable(state.m))
+        if count < self.p:
+            self.notes.append(f"verified on {max(count, exact.p)} of {self.p} features: --memory allows no more")
+        if count <= exact.p:
+            return state
+        exact.extend(count)
         whole = exact.state(state.X)
         return whole if whole.loss <= precision(exact.dtype).certified else self._polish(exact, state.X)

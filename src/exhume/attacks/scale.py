@@ -8,8 +8,10 @@ from exhume.attacks.span import SpanProblem
 from exhume.attacks.span_base import State
 from exhume.features import ModuleFeatures
 from exhume.features.networks import homogeneous
+from exhume.linalg.blocks import slices
 from exhume.release import Facts, NetworkSpec, Release
 
+_ROWS = 65536  # features at a time in float64
 # Lengths from labels may take a row out of the known range by this factor.
 _BEYOND = 1.1
 
@@ -22,12 +24,18 @@ def resolve_scale(problem: SpanProblem, state: State, facts: Facts) -> tuple[tor
         return state.X, "fitted"
     if facts.label_size is None or facts.ridge is None or problem.k != 1:
         return state.X, "unknown"
-    output = problem.total(state.Phi.double().T @ problem.theta.double())[:, 0]  # f(u_i) at the working radius
+    output = problem.total(_outputs(state.Phi, problem.theta[:, 0]))  # f(u_i) at the working radius
     penalty = facts.penalty if facts.penalty is not None else facts.ridge * (facts.n if facts.n is not None else state.m)
     size = _label_stretch(output, facts.label_size, facts.offset, penalty * (state.alpha[:, 0] * output.sign()))
     if not bool(torch.isfinite(size).all()):
         return state.X, "unknown"
     return state.X * size[:, None].to(state.X), "from labels"
+
+
+def _outputs(Phi: torch.Tensor, theta: torch.Tensor) -> torch.Tensor:
+    """Phi^T theta in float64, without a copy of all features in it."""
+    parts = [Phi[rows].double().T @ theta[rows].double() for rows in slices(len(Phi), _ROWS)]
+    return torch.stack(parts).sum(0)
 
 
 def _label_stretch(output: torch.Tensor, size: float, offset: float, pull: torch.Tensor) -> torch.Tensor:

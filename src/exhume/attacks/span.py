@@ -16,6 +16,9 @@ from exhume.linalg.cg import Group
 from exhume.linalg.precision import GramSum, cholesky
 from exhume.linalg.projector import Projector
 
+# Features first..last - 1, both at a block's end.
+Window = tuple[int, int]
+
 # Skinny GEMMs run up to twice as fast on a multiple of this many columns.
 _COLUMNS = 8
 
@@ -40,7 +43,7 @@ class SpanProblem(Span):
         self.radius = radius  # None: norms are free
         self.nuisance = nuisance
         self.leak = leak  # slope that stands in for an exactly flat activation
-        self.passes = 0
+        self.passes, self._part = 0, 0.0
         self._buffer = torch.empty(0, dtype=self.dtype, device=self.device)
         q = self.d + 1
         self._nuisance_gram = GramSum(q, dtype=self.dtype, device=self.device) if nuisance else None
@@ -73,17 +76,6 @@ class SpanProblem(Span):
         # LAPACK answers column by column, a layout in which skinny products are thirty times slower.
         self._nuisance_inverse = torch.cholesky_inverse(factor).contiguous()
 
-    def theta_without_nuisance(self) -> torch.Tensor:
-        """theta minus its best fit by the nuisance columns, (p, k)."""
-        assert self._nuisance_theta is not None
-        assert self._nuisance_inverse is not None
-        zeta = (self._nuisance_inverse @ self._nuisance_theta).to(self.dtype)
-        rest = self.theta.clone()
-        for block in self.blocks():
-            rest[block.rows] -= _nuisance_values(block, zeta)
-        self.passes += 1
-        return rest
-
     def carried(self) -> dict[str, torch.Tensor]:
         """What a checkpoint must hold besides rows."""
         return {}
@@ -91,16 +83,18 @@ class SpanProblem(Span):
     def carry(self, tensors: dict[str, torch.Tensor]) -> None:
         """Go on from what `carried` gave."""
 
-    def correct(self, change: torch.Tensor) -> None:
-        """Go on from better nuisance coefficients, by (d + 1, k) more than theta lost of them; for a problem that carries some."""
-
     def without_nuisance(self) -> SpanProblem:
         """The same problem where the linear part of the features counts as evidence."""
         return SpanProblem(self.features, self._weights.T, radius=self.radius, nuisance=False, count=self.p)
 
-    def blocks(self) -> Iterator[Block]:
-        """The features that carry the problem."""
-        return self.features.blocks(stop=self.p)
+    def blocks(self, window: Window | None = None) -> Iterator[Block]:
+        """The features that carry the problem, or those of a window on them."""
+        return self.features.blocks(*((0, self.p) if window is None else window))
+
+    def count(self, passes: int, window: Window) -> None:
+        """Count passes over a window as parts of passes over all features."""
+        self._part += passes * (window[1] - window[0]) / self.p
+        self.passes, self._part = self.passes + int(self._part), self._part % 1
 
     def total(self, part: torch.Tensor) -> torch.Tensor:
         """The sum over the processes that share the features."""
@@ -195,18 +189,18 @@ class SpanProblem(Span):
             self._buffer = torch.empty(rows * columns, dtype=self.dtype, device=self.device)
         return self._buffer[: rows * columns].view(rows, columns)
 
-    def moment_product(self, vector: torch.Tensor, directions: torch.Tensor) -> torch.Tensor:
+    def moment_product(self, vector: torch.Tensor, directions: torch.Tensor, window: Window | None = None) -> torch.Tensor:
         """M2 W = sum_k r_k e_k (d v_k v_k^T - I) W, whose outliers are the samples not yet found; vector (p,), W (d, c)."""
         left = padded(directions.T.to(self.dtype))
         image = torch.zeros_like(left)
         trace = self._zeros()
-        for block in self.blocks():
+        for block in self.blocks(window):
             r = _weigh(vector[block.rows, None], block.even)
             T = torch.mm(block.V, left.T, out=self._scratch(len(r), len(left)))
             image.addmm_(T.mul_(r).T, block.V)
             trace += r.double().sum()
         seen = self.total(image[: directions.shape[1]].T.double())
-        self.passes += 2
+        self.count(2, window or (0, self.p))
         return self.d * seen - self.total(trace) * directions
 
     def informative(self, state: State) -> int:

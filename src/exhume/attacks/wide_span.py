@@ -8,13 +8,15 @@ they are fitted once, are unknowns of every Gauss-Newton step, and the state at 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 
-from exhume.attacks.span import SpanProblem, padded
+from exhume.attacks.span import SpanProblem, Window, padded
 from exhume.attacks.span_base import State
-from exhume.features import RandomFeatures, beyond, polynomial_part
+from exhume.features import RandomFeatures, beyond_linear, kernel_beyond_linear, linear_part
 from exhume.linalg.cg import Group, conjugate_gradients
+from exhume.linalg.precision import cholesky
 from exhume.linalg.projector import Projector
 
 # The first fit of w: most products, and the share of what was there that may stay.
@@ -23,13 +25,28 @@ _FIT_STEPS, _LEFT = 12, 1e-3
 ENOUGH = 6
 
 
+@dataclass(frozen=True)
+class Sweep:
+    """Sums over the features of a window, at rows with given coefficients and linear part."""
+
+    features: int
+    gradient: torch.Tensor  # (m, d): minus the gradient of half the squared residual
+    f: torch.Tensor  # (m, k) float64: the same for the coefficients, Phi^T residual
+    pull: torch.Tensor  # (d + 1, k) float64: the same for the linear part
+    gram: torch.Tensor  # (m, m) float64: Phi^T Phi
+    residual: torch.Tensor  # (p, k), zero outside the window
+    squares: float  # ||residual||^2
+    energy: float  # ||theta||^2
+
+
 class WideSpan(SpanProblem):
     """theta (p, k) in span{act_{>1}(V x_i), 1, V}; features without a phase."""
 
     def __init__(self, features: RandomFeatures, weights: torch.Tensor, *, radius: float, count: int | None = None) -> None:
         scale = radius / math.sqrt(features.d)
-        self._act = beyond(features.activation, order=1, scale=scale)
-        self._constant, self._slope, _ = polynomial_part(features.activation, order=1, scale=scale)
+        self._act = beyond_linear(features.activation, scale=scale)
+        self._constant, self._slope = linear_part(features.activation, scale=scale)
+        self.kernel = kernel_beyond_linear(features.activation, scale=scale)
         self._w: torch.Tensor | None = None  # (d + 1, k) float64, of the best fit so far
         self._w_loss = math.inf
         self._trial: tuple[torch.Tensor, torch.Tensor] | None = None  # rows where a step ended, and its w
@@ -50,20 +67,8 @@ class WideSpan(SpanProblem):
         self._w = tensors["w"].to(self.device) if "w" in tensors else None
         self._w_loss, self._trial = math.inf, None
 
-    def correct(self, change: torch.Tensor) -> None:
-        """Go on from w + change."""
-        self.carry({"w": self._linear_part() + change})
-
-    def theta_without_nuisance(self) -> torch.Tensor:
-        """theta minus its linear part as far as that is known, (p, k)."""
-        w, rest = self._linear_part(), self.theta.clone()
-        for block in self.blocks():
-            rest[block.rows] -= self._linear(block.V @ w[1:].to(self.dtype), w)
-        self.passes += 1
-        return rest
-
-    def _linear_part(self) -> torch.Tensor:
-        """w of the best fit so far; at first that of theta by [1, V] alone."""
+    def linear_part(self) -> torch.Tensor:
+        """w (d + 1, k) of the best fit so far; at first that of theta by [1, V] alone."""
         if self._w is None:
             self._w = self._fitted()
         return self._w
@@ -99,12 +104,12 @@ class WideSpan(SpanProblem):
 
     def state(self, X: torch.Tensor) -> State:
         """As with all coefficients eliminated, up to what w lacks; two sweeps over V, two GEMMs."""
-        w = self._trial[1] if self._trial is not None and self._trial[0] is X else self._linear_part()
+        w = self._trial[1] if self._trial is not None and self._trial[0] is X else self.linear_part()
         m, k = X.shape[0], self.k
         Phi = torch.empty(len(self.theta), m, dtype=self.dtype, device=self.device)
         slopes, residual = torch.empty_like(Phi), torch.empty_like(self.theta)
         gram, f = self._zeros(m, m), self._zeros(m, k)
-        wide = padded(torch.cat([X, w[1:].T.to(self.dtype)]))
+        wide = self._wide(X, w)
         for block in self.blocks():
             Z = block.V @ wide.T
             Phi[block.rows], slopes[block.rows] = self._act.value(Z[:, :m]), self._act.slope(Z[:, :m])
@@ -132,6 +137,53 @@ class WideSpan(SpanProblem):
         zeta = w - self._own(X, alpha)
         pull = torch.cat([first, gradient[m : m + k].T.double()])
         return State(X, Phi, slopes, projector, alpha, zeta, residual, gradient[:m], loss, pull)
+
+    def coefficients(self, X: torch.Tensor, w: torch.Tensor, window: Window) -> torch.Tensor:
+        """alpha (m, k) of the best fit on a window, for rows X and a linear part w; one GEMM per block."""
+        m = len(X)
+        gram, f = self._zeros(m, m), self._zeros(m, self.k)
+        wide = self._wide(X, w)
+        for block in self.blocks(window):
+            Z = torch.mm(block.V, wide.T, out=self._scratch(len(block.V), len(wide)))
+            phi = self._act.value(Z[:, :m])
+            gram += phi.T @ phi
+            f += phi.T @ (self.theta[block.rows] - self._linear(Z[:, m : m + self.k], w))
+        self.count(1, window)
+        return torch.cholesky_solve(self.total(f), cholesky(self.total(gram), jitter=self._jitter))
+
+    def sweep(self, X: torch.Tensor, alpha: torch.Tensor, w: torch.Tensor, window: Window) -> Sweep:
+        """All that one look at a window says of rows, coefficients and linear part: V is read once, nothing of it is kept."""
+        m, k, a = len(X), self.k, alpha.to(self.dtype)
+        gram, f, first = self._zeros(m, m), self._zeros(m, k), self._zeros(1, k)
+        wide = self._wide(X, w)
+        gradient = torch.zeros_like(wide)
+        residual, squares, energy = torch.zeros_like(self.theta), self._zeros(), self._zeros()
+        for block in self.blocks(window):
+            Z = torch.mm(block.V, wide.T, out=self._scratch(len(block.V), len(wide)))  # zero in its last columns
+            rows, theta = Z[:, :m], self.theta[block.rows]
+            phi = self._act.value(rows)
+            r = theta - self._linear(Z[:, m : m + k], w) - phi @ a
+            gram += phi.T @ phi
+            f += phi.T @ r
+            first += r.sum(0)
+            squares += r.double().square().sum()
+            energy += theta.double().square().sum()
+            residual[block.rows] = r
+            # With one output alpha multiplies rows of the result, which are far fewer than rows of the block.
+            torch.mul(self._act.slope(rows), r if k == 1 else r @ a.T, out=rows)
+            Z[:, m : m + k] = r
+            gradient.addmm_(Z.T, block.V)
+        self.count(2, window)
+        gradient, sums = self.total(gradient), self.total(torch.stack([squares, energy]))
+        if k == 1:
+            gradient[:m] *= a
+        pull = torch.cat([self.total(first), gradient[m : m + k].T.double()])
+        squares, energy = sums.tolist()
+        return Sweep(window[1] - window[0], gradient[:m], self.total(f), pull, self.total(gram), residual, squares, energy)
+
+    def _wide(self, X: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        """Rows and linear part in the columns of one GEMM."""
+        return padded(torch.cat([X, w[1:].T.to(self.dtype)]))
 
     def _own(self, X: torch.Tensor, alpha: torch.Tensor) -> torch.Tensor:
         """Coefficients of [1, V] in sum_i alpha_i (act - act_{>1})(V x_i)."""

@@ -1,7 +1,15 @@
 """x -> phi(x), block by block."""
 
 from exhume.features.activations import ACTIVATIONS, Activation, activation
-from exhume.features.hermite import Reading, beyond, hermite_coefficients, polynomial_part, read_activation
+from exhume.features.hermite import (
+    Kernel,
+    Reading,
+    beyond_linear,
+    hermite_coefficients,
+    kernel_beyond_linear,
+    linear_part,
+    read_activation,
+)
 from exhume.features.module import ModuleFeatures
 from exhume.features.random import Block, MatrixFeatures, RandomFeatures
 
@@ -9,13 +17,15 @@ __all__ = [
     "ACTIVATIONS",
     "Activation",
     "Block",
+    "Kernel",
     "MatrixFeatures",
     "ModuleFeatures",
     "RandomFeatures",
     "Reading",
     "activation",
-    "beyond",
+    "beyond_linear",
     "hermite_coefficients",
-    "polynomial_part",
+    "kernel_beyond_linear",
+    "linear_part",
     "read_activation",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +14,8 @@ from exhume.features.activations import Activation
 # Quadrature on each half line, where every activation here is smooth; exp(-14^2/2) is below 1e-42.
 _HALF_LINE = 14.0
 _NODES = 400
+# Terms of a kernel's series: at a cosine of 0.9 what is left out is below a percent.
+_KERNEL_ORDER = 64
 # Coefficients below this count as zero: quadrature is exact to about 1e-14.
 ZERO = 1e-10
 
@@ -25,30 +28,74 @@ def hermite_coefficients(one: Activation, order: int = 8) -> list[float]:
     return _coefficients(one, order, 0.0)
 
 
-def polynomial_part(one: Activation, *, order: int, scale: float) -> tuple[float, float, float]:
-    """(a, b, c) with a + b t + c t^2 = c0 + c1 t/s + c2 h2(t/s) for t ~ N(0, s^2): an activation's parts up to `order` (1 or 2)."""
-    scaled = replace(one, value=lambda z: one.value(scale * z))
-    c0, c1, c2 = (*_coefficients(scaled, order, 0.0), 0.0)[:3]
-    return c0 - c2 / math.sqrt(2), c1 / scale, c2 / math.sqrt(2) / scale**2
+def linear_part(one: Activation, *, scale: float) -> tuple[float, float]:
+    """(a, b) with a + b t = c0 + c1 t/s for t ~ N(0, s^2): an activation's first two Hermite terms."""
+    c0, c1 = _coefficients(_scaled(one, scale), 1, 0.0)
+    return c0, c1 / scale
 
 
-def beyond(one: Activation, *, order: int, scale: float) -> Activation:
-    """act_{>order}(t) = act(t) - (a + b t + c t^2): what its polynomial part leaves of an activation."""
-    constant, linear, square = polynomial_part(one, order=order, scale=scale)
+def beyond_linear(one: Activation, *, scale: float) -> Activation:
+    """act_{>1}(t) = act(t) - (a + b t): what its linear part leaves of an activation."""
+    constant, linear = linear_part(one, scale=scale)
     return Activation(
-        f"{one.name} beyond order {order}",
-        f"{one.formula} - ({constant:.3g} + {linear:.3g} z + {square:.3g} z^2)",
-        lambda z: one.value(z).sub_(constant).sub_(z, alpha=linear).addcmul_(z, z, value=-square),
-        lambda z: one.slope(z).sub_(linear).sub_(z, alpha=2 * square),
+        f"{one.name} beyond its linear part",
+        f"{one.formula} - ({constant:.3g} + {linear:.3g} z)",
+        lambda z: one.value(z).sub_(constant).sub_(z, alpha=linear),
+        lambda z: one.slope(z).sub_(linear),
         "even" if one.parity in ("even", "linear-odd") else one.parity,
     )
 
 
-def _coefficients(one: Activation, order: int, shift: float) -> list[float]:
+@dataclass(frozen=True)
+class Kernel:
+    """f(c) = E phi(s a) phi(s b) = sum_l mu_l^2 c^l for standard normal a and b of correlation c."""
+
+    squares: tuple[float, ...]  # mu_l^2
+    at_one: tuple[float, float]  # f(1) and f'(1), near which the series converges slowly
+
+    def value(self, c: torch.Tensor) -> torch.Tensor:
+        """f of a matrix of correlations, its diagonal being of ones."""
+        return _horner(self.squares, c).fill_diagonal_(self.at_one[0])
+
+    def slope(self, c: torch.Tensor) -> torch.Tensor:
+        """f' of a matrix of correlations, its diagonal being of ones."""
+        return _horner([l * square for l, square in enumerate(self.squares)][1:], c).fill_diagonal_(self.at_one[1])
+
+    def curvature(self, c: torch.Tensor) -> torch.Tensor:
+        """f'' off the diagonal; 0 on it, where a kink makes it infinite."""
+        return _horner([l * (l - 1) * square for l, square in enumerate(self.squares)][2:], c).fill_diagonal_(0.0)
+
+
+def kernel_beyond_linear(one: Activation, *, scale: float) -> Kernel:
+    """The kernel of act_{>1}(t), t ~ N(0, scale^2)."""
+    squares = [mu**2 for mu in _coefficients(_scaled(one, scale), _KERNEL_ORDER, 0.0)]
+    left, (z, w) = beyond_linear(one, scale=scale), _normal_quadrature()
+    t = torch.from_numpy(scale * z)
+    value, slope = left.value(t).numpy(), scale * left.slope(t).numpy()
+    return Kernel((0.0, 0.0, *squares[2:]), (float(w @ value**2), float(w @ slope**2)))
+
+
+def _scaled(one: Activation, scale: float) -> Activation:
+    return replace(one, value=lambda z: one.value(scale * z))
+
+
+def _horner(coefficients: Sequence[float], c: torch.Tensor) -> torch.Tensor:
+    total = torch.zeros_like(c)
+    for coefficient in reversed(coefficients):
+        total = total * c + coefficient
+    return total
+
+
+def _normal_quadrature() -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights of E g(z) for a standard normal z, exact for what is smooth on each half line."""
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
     half = (nodes + 1) * _HALF_LINE / 2
     z = np.concatenate([-half[::-1], half])
-    w = np.concatenate([weights[::-1], weights]) * _HALF_LINE / 2 * np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+    return z, np.concatenate([weights[::-1], weights]) * _HALF_LINE / 2 * np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+
+
+def _coefficients(one: Activation, order: int, shift: float) -> list[float]:
+    z, w = _normal_quadrature()
     phi = one.value(torch.from_numpy(z + shift)).numpy()
     he = [np.ones_like(z), z]
     while len(he) <= order:
