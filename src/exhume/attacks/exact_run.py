@@ -61,7 +61,7 @@ class ExactRun:
         self._nuisance = self.p > _NUISANCE_PAYS * (release.d + 1)
         visible = self._nuisance and self.features.activation.parity != "odd" and not self.features.activation.phase
         drawn = isinstance(self.features, RandomFeatures) and self.p >= wide_span.ENOUGH * release.d
-        self._wide = visible and drawn and self.radius is not None and release.d >= streaming.WIDE
+        self._wide = visible and drawn and self.radius is not None and release.d >= streaming.WIDE and release.k == 1
         self.checkpoint = checkpoint_of(resources, attack, release, seed)
         self.clock = Clock()
         self.curve = Curve()

@@ -54,12 +54,8 @@ class ExpectedCurvature:
         """The block of J^T J from rows (m, d) to coefficients."""
         return (self._slope * (self.X @ rows.T)) @ self.alpha
 
-    def without_coefficients(self, gradient: torch.Tensor, pull: torch.Tensor) -> torch.Tensor:
-        """The gradient of the rows (m, d) once the coefficients, whose gradient is `pull` (m, k), have followed theirs."""
-        return self.tangent(gradient.double()) - self.towards_rows(torch.cholesky_solve(pull, self._coefficients))
-
     def solve(self, gradient: torch.Tensor, ridge: torch.Tensor) -> torch.Tensor:
-        """The step (m, d) for a gradient without coefficients, under a ridge (m,)."""
+        """The step (m, d) for a gradient at which the coefficients are at their best, and will follow; under a ridge (m,)."""
         factor = cholesky(self._rows + torch.diag(ridge), jitter=_JITTER)
 
         def product(rows: Group) -> Group:

@@ -115,14 +115,12 @@ def row_limit(problem: Span, known_n: int | None) -> int:
     return max(1, int(equations / (_SPARE_EQUATIONS * (problem.d - 1 + problem.k))))
 
 
-def fresh_rows(
-    problem: Span, moments: Moments | None, vector: torch.Tensor, count: int, *, seed: int, key: int, mix: bool
-) -> torch.Tensor:
+def fresh_rows(problem: Span, vector: torch.Tensor, count: int, *, seed: int, key: int, mix: bool) -> torch.Tensor:
     """New rows: top eigenvectors of the moment matrix of `vector` (or random mixtures of them), random where it is blind."""
-    if moments is None:
+    if problem.moments is None:
         rows = streams.random_directions(count, problem.d, seed=seed, purpose="rows", block=key)
     else:
-        _, vectors = _moment_pairs(moments, problem, vector, min(count, problem.d), seed=seed, key=key)
+        _, vectors = _moment_pairs(problem.moments, problem, vector, min(count, problem.d), seed=seed, key=key)
         rows = vectors.T
         if mix or count > rows.shape[0]:
             mixing = streams.random_directions(count, rows.shape[0], seed=seed, purpose="mixing", block=key)
@@ -165,7 +163,7 @@ def strongest(problem: Span, columns: torch.Tensor) -> torch.Tensor:
 def begin(problem: Span, *, rows: int, seed: int, attempt: int = 0, step: int = 0) -> Search:
     """A first set of rows; later attempts mix the eigenvectors at random."""
     vector = strongest(problem, problem.theta)
-    X = fresh_rows(problem, problem.moments, vector, rows, seed=seed, key=1000 * attempt, mix=attempt > 0)
+    X = fresh_rows(problem, vector, rows, seed=seed, key=1000 * attempt, mix=attempt > 0)
     return Search(X, attempt=attempt, step=step)
 
 
@@ -281,7 +279,6 @@ def _reshape(
     if at_limit and len(keep) == state.m:
         keep = keep[:-1]
     key = 1000 * search.attempt + search.round + 1
-    vector = strongest(problem, state.residual)
-    added = fresh_rows(problem, problem.moments, vector, target - len(keep), seed=seed, key=key, mix=False)
+    added = fresh_rows(problem, strongest(problem, state.residual), target - len(keep), seed=seed, key=key, mix=False)
     X = torch.cat([state.X[keep], added])
     return restart(problem, search, X, stage="grow", drop=None, round=search.round + 1, full=search.full + int(at_limit))

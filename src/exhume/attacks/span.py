@@ -189,18 +189,18 @@ class SpanProblem(Span):
             self._buffer = torch.empty(rows * columns, dtype=self.dtype, device=self.device)
         return self._buffer[: rows * columns].view(rows, columns)
 
-    def moment_product(self, vector: torch.Tensor, directions: torch.Tensor, window: Window | None = None) -> torch.Tensor:
+    def moment_product(self, vector: torch.Tensor, directions: torch.Tensor) -> torch.Tensor:
         """M2 W = sum_k r_k e_k (d v_k v_k^T - I) W, whose outliers are the samples not yet found; vector (p,), W (d, c)."""
         left = padded(directions.T.to(self.dtype))
         image = torch.zeros_like(left)
         trace = self._zeros()
-        for block in self.blocks(window):
+        for block in self.blocks():
             r = _weigh(vector[block.rows, None], block.even)
             T = torch.mm(block.V, left.T, out=self._scratch(len(r), len(left)))
             image.addmm_(T.mul_(r).T, block.V)
             trace += r.double().sum()
         seen = self.total(image[: directions.shape[1]].T.double())
-        self.count(2, window or (0, self.p))
+        self.passes += 2
         return self.d * seen - self.total(trace) * directions
 
     def informative(self, state: State) -> int:

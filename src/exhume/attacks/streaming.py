@@ -6,29 +6,32 @@ block. What the window says about a row is blurred, since the errors of all othe
 moves as far as the length of its gradient stands out of that noise (the shrinkage of James and Stein), but never by less than
 noise of `_HEAT` times that size would. This heat is what makes the search work: rows that stand for several samples at once are
 shaken until one of them takes over, and cool down by themselves as the loss falls. Rows that do not stand out on a window
-go, and new ones start where its second moment does, until the loss is at rounding.
+go, and new ones start where the second moment of the residual does: probes follow it
+by one power a window, in the same GEMMs. So until the loss is at rounding.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import torch
 
 from exhume.attacks.expected import ExpectedCurvature
-from exhume.attacks.search import APART, Pace, distinct_rows, fresh_rows, stalled, strongest
+from exhume.attacks.search import APART, Pace, distinct_rows, stalled
 from exhume.attacks.span import Window
 from exhume.attacks.wide_span import Sweep, WideSpan
+from exhume.linalg import streams
+from exhume.linalg.moments import krylov_width, leading
 from exhume.linalg.precision import cholesky, precision
 
 # Inputs of this many dimensions or more are searched this way.
 WIDE = 750
-# Rows to begin with.
-_FIRST = 16
+# Rows to begin with, and looks at the weights before.
+_FIRST, _LOOKS = 16, 6
 # Features of a window: so many per row and dimension, for so many rows at least, and at most this share of all of them.
-_PER_UNKNOWN, _FEW, _SHARE = 1.0, 64, 0.25
+_PER_UNKNOWN, _FEW, _SHARE = 1.0, 64, 0.15
 # Rows may be this share of those that the features could pin down at one feature per unknown: with more, windows are not fresh.
 _CROWD = 0.4
 _HEAT = 1.0
@@ -38,6 +41,8 @@ _TURN = 0.7
 _PACE = Pace(growth=0.5, least=4, patience=2, gain=0.8)
 _MOST, _LARGE_SHARE = 20, 0.2
 _SETTLE = 4  # steps at least between two changes of the rows
+# A direction stands out when its eigenvalue is this multiple of ||residual|| sqrt(probes).
+_STANDS_OUT = 3.0
 # A row must cost this many times what a coefficient fitted to noise would.
 _SIGNIFICANT = 30.0
 # Below this loss rows that are still not known to this relative error are superfluous.
@@ -45,8 +50,8 @@ _FIRM, _VAGUE = 1e-7, 0.1
 # A row that may go for this much loss is tried without; the loss must come back to this many times what it was, at this pace.
 _DOUBTFUL, _WORSE = 1e-4, 3.0
 _BACK = Pace(growth=0.0, least=0, patience=2, gain=0.5)
-# Given up after so many rounds of new rows in which the loss was not halved.
-_PATIENCE = 12
+# Given up after so many rounds of new rows in which the loss did not fall to this share.
+_PATIENCE, _FALLS = 12, 0.7
 
 
 @dataclass(frozen=True)
@@ -54,38 +59,49 @@ class Stream:
     """One step of the search, to go on from."""
 
     X: torch.Tensor  # (m, d)
-    w: torch.Tensor  # (d + 1, k) the linear part
-    alpha: torch.Tensor | None = None  # (m, k); None where the rows are new
+    alpha: torch.Tensor  # (m, 1)
+    w: torch.Tensor  # (d + 1, 1) the linear part
+    probes: torch.Tensor  # (d, c) orthonormal: where the second moment of what the rows leave stands out, as far as that is known
     stage: str = "stream"  # stream, doubt (tried without a row), done, failed
     place: int = 0  # where the next window begins
     losses: tuple[float, ...] = ()  # since the rows last changed
-    loss: float = float("inf")
-    level: float = float("inf")  # a loss, and the rounds of new rows in which it was not halved
+    loss: float = math.inf
+    level: float = math.inf  # a loss, and the rounds of new rows in which it was not halved
     idle: int = 0
     round: int = 0
     step: int = 0
-    doubted: tuple[torch.Tensor, torch.Tensor] | None = None  # rows and linear part before one was taken out
+    before: Rows | None = None  # those before a doubtful one was taken out
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows with their coefficients, and the linear part."""
+
+    X: torch.Tensor
+    alpha: torch.Tensor
+    w: torch.Tensor
+
+
+_TENSORS = ("X", "alpha", "w", "probes")
 
 
 def pack(at: Stream) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     """A step as tensors and plain values, for a checkpoint."""
-    tensors = {"X": at.X, "linear": at.w}
-    if at.alpha is not None:
-        tensors["alpha"] = at.alpha
-    if at.doubted is not None:
-        tensors |= {"doubted_X": at.doubted[0], "doubted_linear": at.doubted[1]}
-    values = {name: value for name, value in vars(at).items() if name not in ("X", "w", "alpha", "doubted")}
+    tensors = {f"stream_{name}": getattr(at, name) for name in _TENSORS}
+    if at.before is not None:
+        tensors |= {f"before_{name}": tensor for name, tensor in vars(at.before).items()}
+    values = {name: value for name, value in vars(at).items() if name not in (*_TENSORS, "before")}
     # JSON has no infinity.
-    return tensors, {name: None if value == float("inf") else value for name, value in values.items()}
+    return tensors, {name: None if value == math.inf else value for name, value in values.items()}
 
 
 def unpack(tensors: dict[str, torch.Tensor], values: dict[str, Any], device: torch.device | str) -> Stream:
     """The step that `pack` took apart."""
-    there = {name: tensor.to(device) for name, tensor in tensors.items()}
-    plain: dict[str, Any] = {name: float("inf") if value is None else value for name, value in values.items()}
-    doubted = (there["doubted_X"], there["doubted_linear"]) if "doubted_X" in there else None
-    plain["losses"] = tuple(plain["losses"])
-    return Stream(there["X"], there["linear"], there.get("alpha"), doubted=doubted, **plain)
+    plain: dict[str, Any] = {name: math.inf if value is None else value for name, value in values.items()}
+    plain |= {name: tensors[f"stream_{name}"].to(device) for name in _TENSORS} | {"losses": tuple(plain["losses"])}
+    if "before_X" in tensors:
+        plain["before"] = Rows(*(tensors[f"before_{name}"].to(device) for name in ("X", "alpha", "w")))
+    return Stream(**plain)
 
 
 def row_limit(problem: WideSpan, known_n: int | None) -> int:
@@ -94,48 +110,53 @@ def row_limit(problem: WideSpan, known_n: int | None) -> int:
 
 
 def begin(problem: WideSpan, *, limit: int, seed: int) -> Stream:
-    """First rows: mixtures of the directions that stand out in the second moment of the weights."""
-    w, rows = problem.linear_part(), min(_FIRST, limit)
-    window = _window(problem, 0, rows)
+    """First rows: mixtures of the directions that stand out in the second moment of the weights without their linear part."""
+    rows = min(_FIRST, limit)
     none = torch.empty(0, problem.d, dtype=problem.dtype, device=problem.device)
-    sweep = problem.sweep(none, w[:0], w, window)
-    return Stream(_fresh(problem, sweep, window, rows, seed=seed, key=0, mix=True), w, place=window[1])
+    w = torch.zeros(problem.d + 1, 1, dtype=torch.float64, device=problem.device)
+    at = Stream(none, w[:0], w, _orthonormal(w[1:, :0], krylov_width(rows, problem.d), seed=seed, key=0))
+    for _ in range(_LOOKS):
+        window = _window(problem, at.place, rows)
+        sweep = problem.sweep(at.X, at.alpha, at.w, at.probes, window)
+        w = _linear_part(problem, at.w, sweep, sweep.squares / sweep.energy)
+        last, at = at.probes, replace(at, w=w, probes=torch.linalg.qr(sweep.image)[0], place=window[1])
+    seen = leading(last, sweep.image, rows)[1]
+    mixing = streams.random_directions(rows, seen.shape[1], seed=seed, purpose="mixing").to(seen)
+    return _with_rows(at, at.X, at.alpha, mixing @ seen.T, problem)
 
 
 def advance(problem: WideSpan, at: Stream, *, limit: int, seed: int) -> Stream:
     """One window: a step of all rows, or other rows, or the end."""
     window = _window(problem, at.place, len(at.X))
-    alpha = at.alpha if at.alpha is not None else problem.coefficients(at.X, at.w, window)
-    sweep = problem.sweep(at.X, alpha, at.w, window)
+    sweep = problem.sweep(at.X, at.alpha, at.w, at.probes, window)
     factor = cholesky(sweep.gram, jitter=precision(problem.dtype).jitter)
-    followed = torch.cholesky_solve(sweep.f, factor)  # how alpha would follow by itself
+    followed = torch.cholesky_solve(sweep.f, factor)  # what the coefficients lack
     loss = (sweep.squares - float((sweep.f * followed).sum())) / sweep.energy
-    moved, errors = _step(problem, at, alpha, sweep, factor, loss)
+    moved, errors = _step(problem, at, sweep, factor, followed, loss)
     moved = replace(moved, place=window[1], loss=loss, losses=(*at.losses, loss)[-_SETTLE:], step=at.step + 1)
     # What removing each row would cost on this window.
-    costs = (alpha + followed).square().sum(1) / torch.cholesky_inverse(factor).diagonal() / sweep.energy
-    floors = precision(problem.dtype)
-    settled = len(moved.losses) == _SETTLE and stalled(moved.losses, _PACE)
-    if at.doubted is not None:
-        gone = len(moved.losses) == _SETTLE and stalled(moved.losses, _BACK)
-        return _judged(moved, right=loss <= max(floors.converged, _WORSE * at.level), wrong=gone)
-    if loss < _FIRM:
-        firm = errors <= _VAGUE
-        if bool(firm.any()) and not bool(firm.all()):
-            return _with_rows(moved, moved.X[firm])
+    costs = (at.alpha + followed).square()[:, 0] / torch.cholesky_inverse(factor).diagonal() / sweep.energy
+    floors, waited = precision(problem.dtype), len(moved.losses) == _SETTLE
+    if at.before is not None:
+        right = loss <= max(floors.converged, _WORSE * at.level)
+        return _judged(moved, right=right, wrong=waited and stalled(moved.losses, _BACK))
+    firm = errors <= _VAGUE
+    if loss < _FIRM and bool(firm.any()) and not bool(firm.all()):
+        return _with_rows(moved, moved.X[firm], moved.alpha[firm])
+    settled = waited and stalled(moved.losses, _PACE)
     if loss <= floors.polished or (settled and loss <= floors.certified):
-        return _doubt(moved, costs, loss)
+        return _doubt(moved, costs)
     if not settled:
         return moved
-    moved = replace(moved, level=loss, idle=0) if loss < 0.5 * at.level else replace(moved, idle=at.idle + 1)
+    moved = replace(moved, level=loss, idle=0) if loss < _FALLS * at.level else replace(moved, idle=at.idle + 1)
     if moved.idle >= _PATIENCE:
         return replace(moved, stage="failed")
-    noise = loss / (sweep.features * problem.k)
-    count = min(max(_PACE.least, int(_PACE.growth * len(at.X))), max(_MOST, int(_LARGE_SHARE * len(at.X))), max(1, limit // 4))
+    fresh = _outstanding(at.probes, sweep, _growth(len(at.X), limit))
     keep = distinct_rows(at.X, costs, apart=APART)
-    keep = keep[costs[keep] > _SIGNIFICANT * noise][: max(0, limit - count)]
-    fresh = _fresh(problem, sweep, window, count, seed=seed, key=at.round + 1, mix=False)
-    return _with_rows(replace(moved, round=at.round + 1), torch.cat([moved.X[keep], fresh]))
+    keep = keep[costs[keep] > _SIGNIFICANT * loss / sweep.features][: max(0, limit - len(fresh))]
+    moved = _with_rows(replace(moved, round=at.round + 1), moved.X[keep], moved.alpha[keep], fresh, problem)
+    width = krylov_width(_growth(len(moved.X), limit), problem.d)
+    return replace(moved, probes=_orthonormal(moved.probes, width, seed=seed, key=moved.round))
 
 
 def _window(problem: WideSpan, place: int, rows: int) -> Window:
@@ -146,21 +167,34 @@ def _window(problem: WideSpan, place: int, rows: int) -> Window:
     return first, problem.features.whole_blocks(min(problem.p, round(first + each)))
 
 
-def _fresh(problem: WideSpan, sweep: Sweep, window: Window, count: int, *, seed: int, key: int, mix: bool) -> torch.Tensor:
-    """Rows where the second moment of a window's residual stands out."""
-    moments = None if problem.moments is None else partial(problem.moment_product, window=window)
-    return fresh_rows(problem, moments, strongest(problem, sweep.residual), count, seed=seed, key=key, mix=mix)
+def _growth(rows: int, limit: int) -> int:
+    """Most new rows at a time."""
+    return min(max(_PACE.least, int(_PACE.growth * rows)), max(_MOST, int(_LARGE_SHARE * rows)), max(1, limit // 4))
+
+
+def _orthonormal(probes: torch.Tensor, width: int, *, seed: int, key: int) -> torch.Tensor:
+    """`width` probes: those there, and random ones."""
+    d, there = probes.shape
+    random = streams.random_directions(max(0, width - there), d, seed=seed, purpose="probes", block=key).to(probes)
+    return torch.linalg.qr(torch.cat([probes[:, :width], random.T], dim=1))[0]
+
+
+def _outstanding(probes: torch.Tensor, sweep: Sweep, most: int) -> torch.Tensor:
+    """Directions (c, d) in which the second moment of a residual stands out on a window that the probes have not seen."""
+    values, vectors = leading(probes, sweep.image, most)
+    level = _STANDS_OUT * math.sqrt(sweep.squares * probes.shape[1])
+    return vectors.T[: max(_PACE.least, int((values.abs() > level).sum()))]
 
 
 def _step(
-    problem: WideSpan, at: Stream, alpha: torch.Tensor, sweep: Sweep, factor: torch.Tensor, loss: float
+    problem: WideSpan, at: Stream, sweep: Sweep, factor: torch.Tensor, followed: torch.Tensor, loss: float
 ) -> tuple[Stream, torch.Tensor]:
-    """Rows, coefficients and linear part after one step, and the relative error of every row before it."""
+    """Rows, coefficients, linear part and probes after one step, and the relative error of every row before it."""
     assert problem.radius is not None
-    d, b = problem.d, sweep.features
-    noise = loss * sweep.energy / (b * problem.k) / b  # of a mean over the window
+    d, b, noise = problem.d, sweep.features, _noise(sweep, loss)
+    alpha = at.alpha + followed
     curvature = ExpectedCurvature(problem.kernel, at.X, alpha, radius=problem.radius)
-    gradient = curvature.without_coefficients(sweep.gradient / b, sweep.f / b)
+    gradient = curvature.tangent(sweep.gradient.double() * alpha / b) - curvature.towards_rows(followed)
     inverse = curvature.rows_inverse()
     blur = inverse.diagonal() * noise  # variance of each coordinate of a whole Gauss-Newton step that noise alone makes
     signal = (inverse @ gradient).square().sum(1) / d - blur
@@ -169,36 +203,50 @@ def _step(
     turn = move.norm(dim=1, keepdim=True) / problem.radius
     move = move * (_TURN / turn.clamp(min=_TURN))
     X = problem.on_sphere(at.X + move.to(problem.dtype)).contiguous()
-    followed = torch.cholesky_solve(sweep.f - b * curvature.towards_coefficients(move), factor)
-    # [1, V] is orthogonal to all that rows can do, up to the blur of a window.
-    linear = d * sweep.pull[1:] / b
-    blur_of_linear = d * noise
-    shown = max(float(linear.square().mean()) - blur_of_linear, _HEAT * blur_of_linear)
-    w = at.w + torch.cat([sweep.pull[:1] / b, linear * (shown / (shown + blur_of_linear))])
-    errors = (spread * d).sqrt() / problem.radius
-    return replace(at, X=X, w=w, alpha=alpha + followed), errors
+    alpha = alpha - torch.cholesky_solve(b * curvature.towards_coefficients(move), factor)
+    w, probes = _linear_part(problem, at.w, sweep, loss), torch.linalg.qr(sweep.image)[0]
+    return replace(at, X=X, alpha=alpha, w=w, probes=probes), (spread * d).sqrt() / problem.radius
 
 
-def _with_rows(at: Stream, X: torch.Tensor, **changes: Any) -> Stream:
-    """The search with other rows."""
-    return replace(at, X=X.contiguous(), alpha=None, losses=(), **changes)
+def _linear_part(problem: WideSpan, w: torch.Tensor, sweep: Sweep, loss: float) -> torch.Tensor:
+    """w after a step of its own: on average [1, V] is orthogonal to all that rows can do, and to itself."""
+    step = problem.d * sweep.pull[1:] / sweep.features
+    blur = problem.d * _noise(sweep, loss)
+    signal = max(float(step.square().mean()) - blur, _HEAT * blur)
+    return w + torch.cat([sweep.pull[:1] / sweep.features, step * (signal / (signal + blur))])
 
 
-def _doubt(at: Stream, costs: torch.Tensor, loss: float) -> Stream:
+def _noise(sweep: Sweep, loss: float) -> float:
+    """The variance that a residual leaves in a mean over the window."""
+    return loss * sweep.energy / sweep.features**2
+
+
+def _with_rows(
+    at: Stream, X: torch.Tensor, alpha: torch.Tensor, fresh: torch.Tensor | None = None, problem: WideSpan | None = None
+) -> Stream:
+    """The search with other rows; the coefficients of fresh ones follow on the next window."""
+    if fresh is not None:
+        assert problem is not None
+        X = torch.cat([X, problem.on_sphere(fresh.to(X))])
+        alpha = torch.cat([alpha, alpha.new_zeros(len(fresh), 1)])
+    return replace(at, X=X.contiguous(), alpha=alpha, losses=())
+
+
+def _doubt(at: Stream, costs: torch.Tensor) -> Stream:
     """The end, unless the weakest row may be superfluous: then the search tries to do without."""
     weakest = int(costs.argmin())
     if len(at.X) < 2 or costs[weakest] > _DOUBTFUL:
         return replace(at, stage="done")
-    rest = torch.cat([at.X[:weakest], at.X[weakest + 1 :]])
-    return _with_rows(at, rest, stage="doubt", doubted=(at.X, at.w), level=loss)
+    rest = [i for i in range(len(at.X)) if i != weakest]
+    doubting = replace(at, stage="doubt", before=Rows(at.X, at.alpha, at.w), level=at.loss)
+    return _with_rows(doubting, at.X[rest], at.alpha[rest])
 
 
 def _judged(at: Stream, *, right: bool, wrong: bool) -> Stream:
     """Without a doubtful row: the loss has come back, or it will not and the row was needed, or that is not yet seen."""
     if right:
-        return replace(at, stage="stream", doubted=None)
+        return replace(at, stage="stream", before=None)
     if not wrong:
         return at
-    assert at.doubted is not None
-    X, w = at.doubted
-    return _with_rows(replace(at, w=w), X, stage="done", doubted=None, loss=at.level)
+    assert at.before is not None
+    return replace(at, **vars(at.before), stage="done", before=None, loss=at.level)

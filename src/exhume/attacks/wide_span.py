@@ -16,7 +16,6 @@ from exhume.attacks.span import SpanProblem, Window, padded
 from exhume.attacks.span_base import State
 from exhume.features import RandomFeatures, beyond_linear, kernel_beyond_linear, linear_part
 from exhume.linalg.cg import Group, conjugate_gradients
-from exhume.linalg.precision import cholesky
 from exhume.linalg.projector import Projector
 
 # The first fit of w: most products, and the share of what was there that may stay.
@@ -27,14 +26,14 @@ ENOUGH = 6
 
 @dataclass(frozen=True)
 class Sweep:
-    """Sums over the features of a window, at rows with given coefficients and linear part."""
+    """Sums over the features of a window, at rows with given coefficients and linear part; one output."""
 
     features: int
-    gradient: torch.Tensor  # (m, d): minus the gradient of half the squared residual
-    f: torch.Tensor  # (m, k) float64: the same for the coefficients, Phi^T residual
-    pull: torch.Tensor  # (d + 1, k) float64: the same for the linear part
+    gradient: torch.Tensor  # (m, d): minus the gradient of half the squared residual, per unit of each row's coefficient
+    f: torch.Tensor  # (m, 1) float64: the same for the coefficients, Phi^T residual
+    pull: torch.Tensor  # (d + 1, 1) float64: the same for the linear part
     gram: torch.Tensor  # (m, m) float64: Phi^T Phi
-    residual: torch.Tensor  # (p, k), zero outside the window
+    image: torch.Tensor  # (d, c) float64: the residual's second moment times the probes
     squares: float  # ||residual||^2
     energy: float  # ||theta||^2
 
@@ -109,7 +108,7 @@ class WideSpan(SpanProblem):
         Phi = torch.empty(len(self.theta), m, dtype=self.dtype, device=self.device)
         slopes, residual = torch.empty_like(Phi), torch.empty_like(self.theta)
         gram, f = self._zeros(m, m), self._zeros(m, k)
-        wide = self._wide(X, w)
+        wide = padded(torch.cat([X, w[1:].T.to(self.dtype)]))
         for block in self.blocks():
             Z = block.V @ wide.T
             Phi[block.rows], slopes[block.rows] = self._act.value(Z[:, :m]), self._act.slope(Z[:, :m])
@@ -138,52 +137,42 @@ class WideSpan(SpanProblem):
         pull = torch.cat([first, gradient[m : m + k].T.double()])
         return State(X, Phi, slopes, projector, alpha, zeta, residual, gradient[:m], loss, pull)
 
-    def coefficients(self, X: torch.Tensor, w: torch.Tensor, window: Window) -> torch.Tensor:
-        """alpha (m, k) of the best fit on a window, for rows X and a linear part w; one GEMM per block."""
-        m = len(X)
-        gram, f = self._zeros(m, m), self._zeros(m, self.k)
-        wide = self._wide(X, w)
-        for block in self.blocks(window):
-            Z = torch.mm(block.V, wide.T, out=self._scratch(len(block.V), len(wide)))
-            phi = self._act.value(Z[:, :m])
-            gram += phi.T @ phi
-            f += phi.T @ (self.theta[block.rows] - self._linear(Z[:, m : m + self.k], w))
-        self.count(1, window)
-        return torch.cholesky_solve(self.total(f), cholesky(self.total(gram), jitter=self._jitter))
-
-    def sweep(self, X: torch.Tensor, alpha: torch.Tensor, w: torch.Tensor, window: Window) -> Sweep:
+    def sweep(self, X: torch.Tensor, alpha: torch.Tensor, w: torch.Tensor, probes: torch.Tensor, window: Window) -> Sweep:
         """All that one look at a window says of rows, coefficients and linear part: V is read once, nothing of it is kept."""
-        m, k, a = len(X), self.k, alpha.to(self.dtype)
-        gram, f, first = self._zeros(m, m), self._zeros(m, k), self._zeros(1, k)
-        wide = self._wide(X, w)
-        gradient = torch.zeros_like(wide)
-        residual, squares, energy = torch.zeros_like(self.theta), self._zeros(), self._zeros()
+        assert self.k == 1
+        m, a = len(X), alpha.to(self.dtype)
+        gram, f = self._zeros(m, m), self._zeros(m, 1)
+        constant, squares, energy = self._zeros(), self._zeros(), self._zeros()
+        wide = padded(torch.cat([X, w[1:].T.to(self.dtype), probes.T.to(self.dtype)]))
+        out = torch.zeros_like(wide)
         for block in self.blocks(window):
             Z = torch.mm(block.V, wide.T, out=self._scratch(len(block.V), len(wide)))  # zero in its last columns
             rows, theta = Z[:, :m], self.theta[block.rows]
             phi = self._act.value(rows)
-            r = theta - self._linear(Z[:, m : m + k], w) - phi @ a
+            r = theta - self._linear(Z[:, m : m + 1], w) - phi @ a
             gram += phi.T @ phi
             f += phi.T @ r
-            first += r.sum(0)
+            constant += r.sum()
             squares += r.double().square().sum()
             energy += theta.double().square().sum()
-            residual[block.rows] = r
-            # With one output alpha multiplies rows of the result, which are far fewer than rows of the block.
-            torch.mul(self._act.slope(rows), r if k == 1 else r @ a.T, out=rows)
-            Z[:, m : m + k] = r
-            gradient.addmm_(Z.T, block.V)
+            torch.mul(self._act.slope(rows), r, out=rows)
+            Z[:, m : m + 1] = r
+            Z[:, m + 1 :] *= r
+            out.addmm_(Z.T, block.V)
         self.count(2, window)
-        gradient, sums = self.total(gradient), self.total(torch.stack([squares, energy]))
-        if k == 1:
-            gradient[:m] *= a
-        pull = torch.cat([self.total(first), gradient[m : m + k].T.double()])
-        squares, energy = sums.tolist()
-        return Sweep(window[1] - window[0], gradient[:m], self.total(f), pull, self.total(gram), residual, squares, energy)
-
-    def _wide(self, X: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-        """Rows and linear part in the columns of one GEMM."""
-        return padded(torch.cat([X, w[1:].T.to(self.dtype)]))
+        out, gram, f = self.total(out), self.total(gram), self.total(f)
+        constant, squares, energy = self.total(torch.stack([constant, squares, energy]))
+        seen = out[m + 1 : m + 1 + probes.shape[1]].T.double()
+        return Sweep(
+            features=window[1] - window[0],
+            gradient=out[:m],
+            f=f,
+            pull=torch.cat([constant[None], out[m].double()])[:, None],
+            gram=gram,
+            image=self.d * seen - constant * probes,
+            squares=float(squares),
+            energy=float(energy),
+        )
 
     def _own(self, X: torch.Tensor, alpha: torch.Tensor) -> torch.Tensor:
         """Coefficients of [1, V] in sum_i alpha_i (act - act_{>1})(V x_i)."""
