@@ -1,12 +1,12 @@
 """How cost grows: one table per case, with a picture and the environment kept beside the rows.
 
-    python benchmarks/scaling.py product              a Gauss-Newton product against plain GEMMs: V resident, cached, drawn
+    python benchmarks/scaling.py product              a Gauss-Newton product and a sweep against plain GEMMs: V kept, cached, drawn
     python benchmarks/scaling.py features             time at p = 40 dn over time at p = 4 dn (sphere, d = 100, n = 50)
     python benchmarks/scaling.py processes            seconds per pass of two processes against one, one thread each
     python benchmarks/scaling.py growth               seconds, passes, memory and FLOP/s against p, d and n, both attacks
     python benchmarks/scaling.py regeneration         a step against the paper's scheme, which draws V anew for every sample
     python benchmarks/scaling.py predict              hours for larger d and n from the rate measured here and an assumed GPU
-    python benchmarks/scaling.py figure1 tiny         the two large runs (an hour each); need --data-dir
+    python benchmarks/scaling.py figure1 tiny         the two large runs (half an hour each); need --data-dir
 
 --out FOLDER keeps rows.json and a picture of each case.
 """
@@ -78,14 +78,16 @@ def product(given: argparse.Namespace) -> list[Row]:
                 state = problem.state(X)
                 unknowns = (state.gradient, state.alpha, state.zeta)
                 assert state.zeta is not None
-                ours = median(lambda: problem.gauss_newton_product(state, unknowns))  # noqa: B023
+                probes = torch.linalg.qr(torch.randn(d, 24, dtype=torch.float64))[0]
                 V = torch.randn(p, d)
-                left, right = torch.randn(m + 1, d), torch.randn(p, m + 1)
-                gemm = median(lambda: (V @ left.T, right.T @ V))  # noqa: B023
-                flops = 4 * p * d * (m + 1)
-                rows.append(
-                    {"V": how, "rows": m, "seconds": ours, "GEMM": gemm, "share": gemm / ours, "GFLOP/s": flops / ours / 1e9}
-                )
+                for what, columns, ours in (
+                    ("product", m + 1, lambda: problem.gauss_newton_product(state, unknowns)),  # noqa: B023
+                    ("sweep", m + 25, lambda: problem.sweep(X, state.alpha, state.zeta, probes, (0, p))),  # noqa: B023
+                ):
+                    left, right = torch.randn(columns, d), torch.randn(p, columns)
+                    took, gemm = median(ours), median(lambda: (V @ left.T, right.T @ V))  # noqa: B023
+                    speed = {"seconds": took, "GEMM": gemm, "share": gemm / took, "GFLOP/s": 4 * p * d * columns / took / 1e9}
+                    rows.append({"what": what, "V": how, "rows": m, **speed})
     return rows
 
 
@@ -195,13 +197,15 @@ def regeneration(given: argparse.Namespace) -> list[Row]:
 
 
 def predict(given: argparse.Namespace) -> list[Row]:
-    """p = 10 dn of which 3 dn carry the search; --passes of 6 d^2 n^2 flops, as counted in the large runs; V never stored."""
+    """p = 10 dn; --sweeps over a window, two GEMMs each, as counted in the large runs; at the end features of 3 dn coordinates."""
     V, left = torch.randn(61_440, 3072), torch.randn(3072, 104)
     here = 2 * V.numel() * left.shape[1] / median(lambda: V @ left) / 1e12
     rows: list[Row] = []
     for d, n, gpus in ((3072, 100, 1), (12_288, 20, 1), (150_528, 1_000, 64), (150_528, 10_000, 1024), (150_528, 100_000, 8192)):
-        flops = given.passes * 6.0 * d**2 * n**2
-        sums = given.passes * 4.0 * d * n  # bytes that every process sends and receives
+        window = d * max(n, min(64, 1.5 * n))
+        columns = n + 1 + 4 + max(min(20, 0.5 * n), 0.2 * n)  # rows, linear part, probes
+        flops = given.sweeps * 4.0 * window * d * columns
+        sums = given.sweeps * 4.0 * d * columns  # bytes that every process sends and receives
         devices = gpus * given.gpu_tflops
         rows.append(
             {
@@ -278,7 +282,7 @@ def main() -> None:
     parser.add_argument("--memory", default="9GB")
     parser.add_argument("--cache", type=Path, help="folder for V where memory does not hold it")
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--passes", type=int, default=1000, help="predict: passes over V of a whole run")
+    parser.add_argument("--sweeps", type=int, default=200, help="predict: sweeps of a whole run")
     parser.add_argument("--gpu-tflops", type=float, default=50.0, help="predict: what one GPU is assumed to sustain, float32")
     given = parser.parse_args()
     if given.cases != ["one-pass"]:

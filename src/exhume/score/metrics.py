@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 
-from exhume.linalg.precision import cholesky
-
 _SSIM_WINDOW = 7
+# Rows per column that are factorised at a time.
+_QR_ROWS = 8
 
 
 def rho(distance: torch.Tensor, d: int) -> float:
@@ -24,14 +24,15 @@ Blocks = Callable[[torch.Tensor], Iterator[torch.Tensor]]  # rows (m, d) -> bloc
 
 def span_residual(features: Blocks, truth: torch.Tensor, guess: torch.Tensor) -> float:
     """r = (1 / (n sqrt(p))) sum_i ||P_perp phi(x_i)||, P the span of the rebuilt rows' features (Eq. 167)."""
-    gram, cross, p = torch.zeros(1), torch.zeros(1), 0
-    for g, x in zip(features(guess), features(truth), strict=True):
-        gram, cross, p = gram + g.double().T @ g.double(), cross + g.double().T @ x.double(), p + len(g)
-    coefficients = torch.cholesky_solve(cross, cholesky(gram, jitter=1e-15))
-    squares = torch.zeros(1)
-    for g, x in zip(features(guess), features(truth), strict=True):  # the residual itself, not a cancelling difference
-        squares = squares + ((x.double() - g.double() @ coefficients) ** 2).sum(0)
-    return float(squares.sqrt().mean()) / math.sqrt(p)
+    both, p = torch.cat([guess, truth]), 0
+    waiting: list[torch.Tensor] = []
+    for block in features(both):  # R of a QR factorisation, some blocks at a time: every feature is computed once
+        waiting.append(block.double())
+        p += len(block)
+        if sum(map(len, waiting)) > _QR_ROWS * len(both):
+            waiting = [torch.linalg.qr(torch.cat(waiting), mode="r")[1]]
+    residuals = torch.linalg.qr(torch.cat(waiting), mode="r")[1][len(guess) :, len(guess) :]
+    return float(residuals.norm(dim=0).mean()) / math.sqrt(p)
 
 
 def picture_quality(truth: np.ndarray, guess: np.ndarray) -> tuple[float, float]:
