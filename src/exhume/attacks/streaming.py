@@ -45,7 +45,7 @@ _SETTLE = 4  # steps at least between two changes of the rows
 _STANDS_OUT = 3.0
 # A row must cost this many times what a coefficient fitted to noise would.
 _SIGNIFICANT = 30.0
-# Below this loss rows that are still not known to this relative error are superfluous.
+# Below this loss no more rows are sought: repeated ones and those still not known to this relative error are superfluous.
 _FIRM, _VAGUE = 1e-7, 0.1
 # A row that may go for this much loss is tried without; the loss must come back to this many times what it was, at this pace.
 _DOUBTFUL, _WORSE = 1e-4, 3.0
@@ -66,7 +66,7 @@ class Stream:
     place: int = 0  # where the next window begins
     losses: tuple[float, ...] = ()  # since the rows last changed
     loss: float = math.inf
-    level: float = math.inf  # a loss, and the rounds of new rows in which it was not halved
+    level: float = math.inf  # a loss, and the rounds of new rows since in which it hardly fell
     idle: int = 0
     round: int = 0
     step: int = 0
@@ -140,11 +140,12 @@ def advance(problem: WideSpan, at: Stream, *, limit: int, seed: int) -> Stream:
     if at.before is not None:
         right = loss <= max(floors.converged, _WORSE * at.level)
         return _judged(moved, right=right, wrong=waited and stalled(moved.losses, _BACK))
-    firm = errors <= _VAGUE
-    if loss < _FIRM and bool(firm.any()) and not bool(firm.all()):
+    distinct = distinct_rows(at.X, costs, apart=APART)
+    firm = distinct[errors[distinct] <= _VAGUE]
+    if loss < _FIRM and 0 < len(firm) < len(at.X):
         return _with_rows(moved, moved.X[firm], moved.alpha[firm])
     settled = waited and stalled(moved.losses, _PACE)
-    if loss <= floors.polished or (settled and loss <= floors.certified):
+    if loss <= floors.polished or (settled and loss < _FIRM):
         return _doubt(moved, costs)
     if not settled:
         return moved
@@ -152,8 +153,7 @@ def advance(problem: WideSpan, at: Stream, *, limit: int, seed: int) -> Stream:
     if moved.idle >= _PATIENCE:
         return replace(moved, stage="failed")
     fresh = _outstanding(at.probes, sweep, _growth(len(at.X), limit))
-    keep = distinct_rows(at.X, costs, apart=APART)
-    keep = keep[costs[keep] > _SIGNIFICANT * loss / sweep.features][: max(0, limit - len(fresh))]
+    keep = distinct[costs[distinct] > _SIGNIFICANT * loss / sweep.features][: max(0, limit - len(fresh))]
     moved = _with_rows(replace(moved, round=at.round + 1), moved.X[keep], moved.alpha[keep], fresh, problem)
     width = krylov_width(_growth(len(moved.X), limit), problem.d)
     return replace(moved, probes=_orthonormal(moved.probes, width, seed=seed, key=moved.round))
