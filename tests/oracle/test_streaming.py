@@ -159,6 +159,15 @@ def test_what_is_superfluous_goes_and_what_is_needed_stays(data: Dataset, releas
     assert known(data, at.X, cosine=1 - 1e-12) == N
 
 
+def test_a_row_that_goes_leaves_its_coefficient_to_its_twin(data: Dataset, release: Release) -> None:
+    problem = wide(release)
+    at = known_rows(problem, torch.cat([data.rows, data.rows[:1]]))
+    at = replace(at, alpha=torch.tensor([[5.0], *([2.0],) * (N - 1), [-4.0]], dtype=torch.float64))
+    gram = problem.sweep(at.X, at.alpha, at.w, at.probes, (0, problem.p)).gram
+    rest = streaming._with_rows(at, torch.arange(N), gram)
+    torch.testing.assert_close(rest.alpha[:, 0], torch.tensor([1.0, *[2.0] * (N - 1)], dtype=torch.float64))
+
+
 def test_no_more_rows_than_are_allowed(release: Release) -> None:
     problem = wide(release)
     at, most = streaming.begin(problem, limit=5, seed=0), 0

@@ -122,7 +122,7 @@ def begin(problem: WideSpan, *, limit: int, seed: int) -> Stream:
         last, at = at.probes, replace(at, w=w, probes=torch.linalg.qr(sweep.image)[0], place=window[1])
     seen = leading(last, sweep.image, rows)[1]
     mixing = streams.random_directions(rows, seen.shape[1], seed=seed, purpose="mixing").to(seen)
-    return _with_rows(at, at.X, at.alpha, mixing @ seen.T, problem)
+    return _with_fresh(problem, at, mixing @ seen.T)
 
 
 def advance(problem: WideSpan, at: Stream, *, limit: int, seed: int) -> Stream:
@@ -143,10 +143,10 @@ def advance(problem: WideSpan, at: Stream, *, limit: int, seed: int) -> Stream:
     distinct = distinct_rows(at.X, costs, apart=APART)
     firm = distinct[errors[distinct] <= _VAGUE]
     if loss < _FIRM and 0 < len(firm) < len(at.X):
-        return _with_rows(moved, moved.X[firm], moved.alpha[firm])
+        return _with_rows(moved, firm, sweep.gram)
     settled = waited and stalled(moved.losses, _PACE)
     if loss <= floors.polished or (settled and loss < _FIRM):
-        return _doubt(moved, costs)
+        return _doubt(moved, costs, sweep.gram)
     if not settled:
         return moved
     moved = replace(moved, level=loss, idle=0) if loss < _FALLS * at.level else replace(moved, idle=at.idle + 1)
@@ -154,7 +154,7 @@ def advance(problem: WideSpan, at: Stream, *, limit: int, seed: int) -> Stream:
         return replace(moved, stage="failed")
     fresh = _outstanding(at.probes, sweep, _growth(len(at.X), limit))
     keep = distinct[costs[distinct] > _SIGNIFICANT * loss / sweep.features][: max(0, limit - len(fresh))]
-    moved = _with_rows(replace(moved, round=at.round + 1), moved.X[keep], moved.alpha[keep], fresh, problem)
+    moved = _with_fresh(problem, _with_rows(replace(moved, round=at.round + 1), keep, sweep.gram), fresh)
     width = krylov_width(_growth(len(moved.X), limit), problem.d)
     return replace(moved, probes=_orthonormal(moved.probes, width, seed=seed, key=moved.round))
 
@@ -221,25 +221,29 @@ def _noise(sweep: Sweep, loss: float) -> float:
     return loss * sweep.energy / sweep.features**2
 
 
-def _with_rows(
-    at: Stream, X: torch.Tensor, alpha: torch.Tensor, fresh: torch.Tensor | None = None, problem: WideSpan | None = None
-) -> Stream:
-    """The search with other rows; the coefficients of fresh ones follow on the next window."""
-    if fresh is not None:
-        assert problem is not None
-        X = torch.cat([X, problem.on_sphere(fresh.to(X))])
-        alpha = torch.cat([alpha, alpha.new_zeros(len(fresh), 1)])
-    return replace(at, X=X.contiguous(), alpha=alpha, losses=())
+def _with_rows(at: Stream, keep: torch.Tensor, gram: torch.Tensor) -> Stream:
+    """The search with those rows only; their coefficients take over what those of the others did, as far as they can."""
+    gone = torch.ones(len(at.X), dtype=torch.bool, device=keep.device)
+    gone[keep] = False
+    factor = cholesky(gram[keep][:, keep], jitter=precision(at.X.dtype).jitter)
+    shift = torch.cholesky_solve(gram[keep][:, gone] @ at.alpha[gone], factor)
+    return replace(at, X=at.X[keep].contiguous(), alpha=at.alpha[keep] + shift, losses=())
 
 
-def _doubt(at: Stream, costs: torch.Tensor) -> Stream:
+def _with_fresh(problem: WideSpan, at: Stream, fresh: torch.Tensor) -> Stream:
+    """The search with fresh rows too, whose coefficients follow on the next window."""
+    X = torch.cat([at.X, problem.on_sphere(fresh.to(at.X))])
+    return replace(at, X=X, alpha=torch.cat([at.alpha, at.alpha.new_zeros(len(fresh), 1)]), losses=())
+
+
+def _doubt(at: Stream, costs: torch.Tensor, gram: torch.Tensor) -> Stream:
     """The end, unless the weakest row may be superfluous: then the search tries to do without."""
     weakest = int(costs.argmin())
     if len(at.X) < 2 or costs[weakest] > _DOUBTFUL:
         return replace(at, stage="done")
-    rest = [i for i in range(len(at.X)) if i != weakest]
+    rest = torch.tensor([i for i in range(len(at.X)) if i != weakest], device=at.X.device)
     doubting = replace(at, stage="doubt", before=Rows(at.X, at.alpha, at.w), level=at.loss)
-    return _with_rows(doubting, at.X[rest], at.alpha[rest])
+    return _with_rows(doubting, rest, gram)
 
 
 def _judged(at: Stream, *, right: bool, wrong: bool) -> Stream:
