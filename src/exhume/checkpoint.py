@@ -14,7 +14,7 @@ from exhume.errors import ExhumeError
 from exhume.files import write_atomically
 from exhume.release import read_tensors
 
-_FORMAT = "exhume-checkpoint-1"
+_FORMAT = "exhume-checkpoint-2"
 # Saving may take this share of the time; steps that come faster are kept for the next save.
 _SAVE_SHARE = 0.05
 

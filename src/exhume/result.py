@@ -37,7 +37,7 @@ class Certificate:
     row_errors: tuple[float, ...] = ()  # standard error of each row, relative to its norm
     weakest_row: float = 0.0  # smallest loss that removing a row would cost
     strongest_spare: float | None = None  # largest such loss among random rows added on top
-    separation: float = 0.0  # 0 when two rows are not distinguished by any feature
+    separation: float = 0.0  # least share of the hyperplanes expected between two rows that lie there; 0: one linear cell
 
     @property
     def margin(self) -> float:

@@ -148,6 +148,24 @@ def test_inputs_of_many_dimensions_are_found_by_streaming() -> None:
     assert score.rho_signed < 1e-4
 
 
+@pytest.mark.parametrize(("n", "ratio", "seed"), [(1, 10.0, 6), (2, 6.0, 3), (2, 6.0, 4)])
+def test_a_sample_split_in_its_linear_cell_does_not_count_twice(n: int, ratio: float, seed: int) -> None:
+    result = run_trial(Cell(DataRequest("sphere", d=760, n=n, seed=seed), ratio=ratio, seed=seed, dtype="float32"))
+    assert result.guess.certified
+    assert result.score.n_found == n
+    assert result.score.rho_signed < 1e-4
+
+
+def test_a_small_budget_leaves_the_rows_to_fewer_features() -> None:
+    data = small_sphere(d=800, n=6)
+    release = trained(data, ratio=5, dtype=torch.float32)
+    memory = 2 * 16 * (6 + 2) * 10_000  # states of six rows on 10,000 features of 14,400 wanted
+    guess = GaussNewton().run(release, resources=Resources(memory=memory))
+    assert guess.certified
+    assert any("--memory allows no more" in note for note in guess.notes)
+    assert evaluate(guess, data, release).n_found == 6
+
+
 def test_a_budget_that_cannot_work_is_refused() -> None:
     data = small_sphere(d=20, n=5)
     with pytest.raises(ExhumeError, match="Raise --memory"):

@@ -168,6 +168,42 @@ def test_a_row_that_goes_leaves_its_coefficient_to_its_twin(data: Dataset, relea
     torch.testing.assert_close(rest.alpha[:, 0], torch.tensor([1.0, *[2.0] * (N - 1)], dtype=torch.float64))
 
 
+@pytest.fixture
+def doubts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "_DOUBTFUL", 1.0)
+
+
+@pytest.mark.usefixtures("doubts")
+def test_a_row_taken_out_on_trial_comes_back_when_it_is_needed(data: Dataset, release: Release) -> None:
+    problem = wide(release)
+    at, stages = known_rows(problem, near(problem, data.rows, 0.3)), []
+    while at.stage != "done":
+        # Through a checkpoint at every step.
+        tensors, values = streaming.pack(at)
+        kept = {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
+        at = streaming.unpack(kept, json.loads(json.dumps(values)), "cpu")
+        at = streaming.advance(problem, at, limit=30, seed=0)
+        stages.append((at.stage, len(at.X)))
+    assert ("doubt", N - 1) in stages
+    assert stages[-1] == ("done", N)
+    assert known(data, at.X, cosine=1 - 1e-12) == N
+
+
+@pytest.mark.usefixtures("doubts")
+def test_a_superfluous_row_taken_out_on_trial_stays_out(data: Dataset, release: Release) -> None:
+    problem = wide(release)
+    at = finished(problem, known_rows(problem, data.rows))
+    more = torch.cat([at.X, near(problem, at.X[:1].flip(1), 1.0)])
+    gram = problem.sweep(more, torch.zeros(N + 1, 1, dtype=torch.float64), at.w, at.probes, (0, problem.p)).gram
+    at = replace(at, stage="stream", X=more, alpha=torch.cat([at.alpha, at.alpha.new_zeros(1, 1)]))
+    at = streaming._doubt(at, torch.tensor([1.0] * N + [1e-9]), gram)
+    assert (at.stage, len(at.X)) == ("doubt", N)
+    at = streaming.advance(problem, at, limit=30, seed=0)
+    assert at.stage != "doubt"
+    assert len(at.X) == N
+    assert at.before is None
+
+
 def test_no_more_rows_than_are_allowed(release: Release) -> None:
     problem = wide(release)
     at, most = streaming.begin(problem, limit=5, seed=0), 0
@@ -196,7 +232,8 @@ def test_a_step_goes_on_from_what_was_packed(release: Release) -> None:
     doubting = replace(at, before=Rows(at.X + 1, at.alpha + 1, at.w + 1))
     tensors, values = streaming.pack(doubting)
     values = json.loads(json.dumps(values))
-    back = streaming.unpack({name: tensor.clone() for name, tensor in tensors.items()}, values, "cpu")
+    kept = {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
+    back = streaming.unpack(kept, values, "cpu")
     assert back.before is not None
     assert torch.equal(back.before.alpha, at.alpha + 1)
     again = streaming.advance(wide(release), replace(back, before=None), limit=30, seed=0)

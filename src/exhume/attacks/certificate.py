@@ -6,9 +6,9 @@ import math
 
 import torch
 
+from exhume.attacks.cells import SEPARATE, crossings
 from exhume.attacks.span_base import Span, State
 from exhume.linalg import streams
-from exhume.linalg.blocks import slices
 from exhume.linalg.precision import cholesky, precision
 from exhume.result import Certificate, Status
 
@@ -19,14 +19,11 @@ VAGUE = 0.02
 # A row that matters less than this many times the floor proves nothing: many of them can imitate a row that is not there.
 STANDS_OUT = 100.0
 _PROBES = 3
-_ROWS = 65536  # features at a time in float64
-# Two rows whose slopes agree on every feature give 0 up to rounding.
-_SEPARATE = 1e-9
 
 
 def cliff(problem: Span, state: State, seed: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Removal costs of the rows found, and of spare rows added on top: each row found matters, a further one does not."""
-    spare = streams.random_directions(_PROBES, problem.d, seed=seed, purpose="probes").to(state.X)
+    spare = streams.random_directions(_PROBES, problem.d, seed=seed, purpose="spare rows").to(state.X)
     scale = problem.radius if problem.radius is not None else math.sqrt(problem.d)
     probed = problem.state(torch.cat([state.X, spare * scale]))
     costs = problem.removal_costs(probed)
@@ -56,17 +53,6 @@ def equations(problem: Span, state: State) -> int:
     return problem.informative(state) * int((spectrum > torch.finfo(problem.dtype).eps * spectrum[-1]).sum())
 
 
-def separation(problem: Span, state: State) -> float:
-    """Smallest eigenvalue of the slopes' correlations: 0 when two rows lie in one linear cell, where a split row fits as well."""
-    gram = torch.zeros(state.m, state.m, dtype=torch.float64, device=state.slopes.device)
-    for rows in slices(len(state.slopes), _ROWS):
-        slopes = state.slopes[rows].double()
-        gram += slopes.T @ slopes
-    gram = problem.total(gram)
-    sizes = gram.diagonal().sqrt().clamp(min=1e-300)
-    return float(torch.linalg.eigvalsh(gram / sizes / sizes[:, None])[0])
-
-
 def certify(problem: Span, state: State, *, costs: tuple[float, ...], spare: tuple[float, ...]) -> Certificate:
     """The certificate of a final state on all features."""
     return Certificate(
@@ -77,7 +63,7 @@ def certify(problem: Span, state: State, *, costs: tuple[float, ...], spare: tup
         row_errors=row_errors(problem, state),
         weakest_row=min(costs),
         strongest_spare=max(spare, default=None),
-        separation=separation(problem, state),
+        separation=float(crossings(problem, state).min()),
     )
 
 
@@ -85,8 +71,11 @@ def judge(proof: Certificate, *, converged: bool) -> tuple[Status, str]:
     """Status and one sentence of why."""
     count = f"{proof.equations} equations for {proof.unknowns} unknowns"
     enough = proof.margin >= MARGIN
-    if proof.loss <= proof.floor and enough and proof.separation < _SEPARATE:
-        return Status.UNCERTIFIED, "two rows lie in one linear cell of the features, where one sample split in two fits as well"
+    if proof.loss <= proof.floor and enough and proof.separation < SEPARATE:
+        return (
+            Status.UNCERTIFIED,
+            "two rows lie nearly in one linear cell of the features, where a sample split in two fits as well",
+        )
     vague = sum(error > VAGUE for error in proof.row_errors)
     if proof.loss <= proof.floor and enough and vague:
         return Status.UNCERTIFIED, f"the loss is zero but {vague} of {len(proof.row_errors)} rows have error bars above {VAGUE:.0%}"

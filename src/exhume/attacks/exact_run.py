@@ -61,7 +61,7 @@ class ExactRun:
         self._nuisance = self.p > _NUISANCE_PAYS * (release.d + 1)
         visible = self._nuisance and self.features.activation.parity != "odd" and not self.features.activation.phase
         drawn = isinstance(self.features, RandomFeatures) and self.p >= wide_span.ENOUGH * release.d
-        self._wide = visible and drawn and self.radius is not None and release.d >= streaming.WIDE and release.k == 1
+        self._wide = visible and drawn and self.radius is not None and release.d >= streaming.WIDE
         self.checkpoint = checkpoint_of(resources, attack, release, seed)
         self.clock = Clock()
         self.curve = Curve()
@@ -78,10 +78,12 @@ class ExactRun:
         return MatrixFeatures.of_layer(self.release.trained, spec.activation, alive=alive, dtype=dtype, device=device)
 
     def features_for(self, rows: int) -> int:
-        """Features that carry a search for `rows` rows: a multiple of the unknowns, all of them where that is cheap."""
-        cheap = self.p * self.release.d <= _CHEAP
-        wanted = self.p if cheap else min(self.p, math.ceil(self.attack.subsample * self.release.d * rows))
-        return min(wanted, max(self._affordable(rows), wanted // 2))
+        """Features, in whole blocks, that carry a search for `rows` rows: a multiple of the unknowns, all where that is cheap."""
+        d = self.release.d
+        least = wide_span.ENOUGH * d if self._wide else 0
+        count = self.p if self.p * d <= _CHEAP else min(self.p, max(least, math.ceil(self.attack.subsample * d * rows)))
+        half, wanted = (self.features.whole_blocks(some) for some in (count // 2, count))
+        return min(wanted, max(half, self.features.blocks_within(self._affordable(rows))))
 
     def _affordable(self, rows: int) -> int:
         """Most features on which the states of `rows` rows fit the budget besides V's share."""
@@ -104,7 +106,7 @@ class ExactRun:
         try:
             problem, now, first = self._start()
             return self._advance(problem, now, min(first, search.row_limit(problem, self.known_n)))
-        except (KeyboardInterrupt, LostProcessError):
+        except (KeyboardInterrupt, LostProcessError, ExhumeError):
             self.checkpoint.flush()
             raise
 
@@ -112,7 +114,7 @@ class ExactRun:
         """The problem and the first rows, or those of the checkpoint; and how many rows to begin a further attempt with."""
         resumed = self.checkpoint.load()
         if resumed is None:
-            return self._stream(None) if self._wide else self._grow()
+            return self._stream(None) if self._wide and self.release.k == 1 else self._grow()
         tensors, values = resumed
         self.curve = Curve(**{name: tuple(v) for name, v in values["curve"].items()})
         self.clock, self.spent = Clock(values["seconds"]), values["passes"]
@@ -158,19 +160,15 @@ class ExactRun:
             return self._grow()
         rest = self.problem(self.features_for(len(at.X)))
         rest.carry({"w": at.w})
-        # Superfluous rows were looked for: none may go any more.
-        return rest, Search(at.X, step=at.step, drop=0), len(at.X)
+        return rest, Search(at.X, step=at.step, doubted=at.stage == "done"), len(at.X)
 
     def _advance(self, problem: SpanProblem, now: Search, first: int) -> tuple[SpanProblem, Search, State]:
         """Step after step, on more features as rows come in."""
-        state, plan = problem.state(now.X), self.attack.plan()
+        state, plan = None, self.attack.plan()
         while now.stage in ("grow", "prune"):
-            needed = self.features_for(now.X.shape[0])
-            self._check_budget(max(needed, problem.p), now.X.shape[0])
-            if needed > problem.p:
-                problem.extend(needed)
-                state = problem.state(now.X)
-                now = replace(now, losses=())
+            problem, changed = self._sized(problem, len(now.X))
+            now = replace(now, losses=()) if changed else now
+            state = problem.state(now.X) if changed or state is None else state
             limit = search.row_limit(problem, self.known_n)
             if self.radius is None:
                 now, state = pursuit.advance(problem, state, now, plan, limit=limit, seed=self.seed)
@@ -179,7 +177,21 @@ class ExactRun:
             tensors, values = search.pack(now)
             at = {"first": first, "features": problem.p, "search": values}
             self.finished(problem, tensors, at, stage=now.stage, step=now.step, loss=state.loss, X=state.X, attempt=now.attempt)
-        return problem, now, state
+        return problem, now, state or problem.state(now.X)
+
+    def _sized(self, problem: SpanProblem, rows: int) -> tuple[SpanProblem, bool]:
+        """The problem on more features where the rows need them, on fewer where memory demands it, and whether that changed."""
+        needed = self.features_for(rows)
+        self._check_budget(needed, rows)
+        if needed > problem.p:
+            problem.extend(needed)
+            return problem, True
+        if problem.p <= max(needed, self._affordable(rows)):
+            return problem, False
+        smaller = self.problem(needed)
+        smaller.carry(problem.carried())
+        self.spent += problem.passes
+        return smaller, True
 
     def problem(self, count: int | None = None, *, nuisance: bool = True) -> SpanProblem:
         """The span problem on the first `count` features."""

@@ -130,6 +130,6 @@ def network_problem(
         return ModuleSpan(features, theta[:, alive], radius=radius)
     matrix = MatrixFeatures.of_layer(parameters, spec.activation, alive=alive, device=device, dtype=dtype)
     if basis is not None:
-        matrix = MatrixFeatures.projected(matrix, basis, matrix.p, matrix.activation)
+        matrix = matrix.projected(basis)
     pays = nuisance and matrix.d + 1 <= _NUISANCE_SHARE * matrix.p
     return SpanProblem(matrix, theta[:, alive], radius=radius, nuisance=pays)

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from exhume.attacks import search
+from exhume.attacks.cells import distinct_rows, repeated
 from exhume.attacks.search import Pace, Plan, Search
 from exhume.attacks.span_base import Span, State
 
@@ -86,7 +87,7 @@ def prune_to_signal(problem: Span, at: Search, *, most: int | None, plan: Plan, 
     state = settle(problem, at, plan.careful(), report)
     while True:
         costs = problem.removal_costs(state)
-        distinct = set(search.distinct_rows(state.X, costs, apart=search.APART).tolist())
+        distinct = set(distinct_rows(repeated(state.X), costs).tolist())
         weak = [i for i in costs.argsort().tolist() if i not in distinct or costs[i] < noise_cost(problem, state)]
         if most is not None:
             weak = costs.argsort().tolist()[: max(0, state.m - most)]
@@ -102,11 +103,11 @@ def noise_cost(problem: Span, state: State) -> float:
     return _SIGNIFICANT * search.noise_gain(problem, state)
 
 
-def settle(problem: Span, at: Search, plan: Plan, report: Report, pace: Pace = _SETTLED, *, most: int = _MOST_STEPS) -> State:
-    """Gauss-Newton steps with the number of rows fixed until the loss stands still; `most` of them at most."""
+def settle(problem: Span, at: Search, plan: Plan, report: Report) -> State:
+    """Gauss-Newton steps with the number of rows fixed until the loss stands still."""
     state = problem.state(at.X)
     now = at if at.losses else replace(at, losses=(state.loss,))
-    while now.step < most and not search.stalled(now.losses, pace) and now.damping <= _MOST_DAMPING:
+    while now.step < _MOST_STEPS and not search.stalled(now.losses, _SETTLED) and now.damping <= _MOST_DAMPING:
         X = problem.step(state, damping=now.damping, cg_steps=plan.cg_steps, cg_tolerance=plan.cg_tolerance)
         trial = problem.state(X)
         better = trial.loss < state.loss

@@ -34,8 +34,10 @@ def resolve_scale(problem: SpanProblem, state: State, facts: Facts) -> tuple[tor
 
 def _outputs(Phi: torch.Tensor, theta: torch.Tensor) -> torch.Tensor:
     """Phi^T theta in float64, without a copy of all features in it."""
-    parts = [Phi[rows].double().T @ theta[rows].double() for rows in slices(len(Phi), _ROWS)]
-    return torch.stack(parts).sum(0)
+    output = torch.zeros(Phi.shape[1], dtype=torch.float64, device=Phi.device)
+    for rows in slices(len(Phi), _ROWS):
+        output += Phi[rows].double().T @ theta[rows].double()
+    return output
 
 
 def _label_stretch(output: torch.Tensor, size: float, offset: float, pull: torch.Tensor) -> torch.Tensor:

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from exhume.attacks.cells import SEPARATE, crossings, distinct_rows, merged, repeated
 from exhume.attacks.certificate import VAGUE, row_errors
 from exhume.attacks.span_base import Moments, Span, State
 from exhume.linalg import streams
@@ -22,8 +23,6 @@ from exhume.linalg.precision import precision
 _SPARE_EQUATIONS = 1.05
 # Eigenvalues that leave the bulk by this factor count as samples.
 _OUTLIER = 1.1
-# Rows whose |cosine| is within this of 1 are one row.
-APART = 0.005
 # Rows that may go for this much loss in all, or for this multiple of the loss, are not supported by the weights.
 UNSUPPORTED, UNSUPPORTED_TIMES = 1e-9, 10.0
 # A row that explains less than this multiple of what a row fitted to noise would is noise.
@@ -48,6 +47,9 @@ class Pace:
     gain: float  # stalled when the loss stays above this share of what it was `patience` steps ago
 
 
+_FIRST_PACE = Pace(growth=0.25, least=2, patience=4, gain=0.85)
+
+
 @dataclass(frozen=True)
 class Plan:
     """The settings of a search."""
@@ -57,7 +59,6 @@ class Plan:
     starts: int
     full_rounds: int  # rounds at the largest admissible number of rows before a new start
     turnover: float  # share of weakest rows replaced when stalled; 0: those that explain no more than noise
-    first_pace: Pace = Pace(growth=0.25, least=2, patience=4, gain=0.85)
 
     def careful(self) -> Plan:
         """The same with longer inner solves."""
@@ -65,7 +66,7 @@ class Plan:
 
     def pace(self, attempt: int) -> Pace:
         """The first attempt hurries, which is enough well above the threshold; later ones take their time."""
-        return self.first_pace if attempt == 0 else Pace(0.2 / attempt, 1, 5, 0.9)
+        return _FIRST_PACE if attempt == 0 else Pace(0.2 / attempt, 1, 5, 0.9)
 
 
 # Rows that remain after a pruning converge at once if it was right.
@@ -87,6 +88,7 @@ class Search:
     fallback: torch.Tensor | None = None  # rows before the last pruning, until it has proved right
     before: float = 0.0  # the loss before that pruning
     drop: int | None = None  # most rows that the next pruning may take; None means all candidates
+    doubted: bool = False  # the weakest row has been tried without
     best: torch.Tensor | None = None  # pursuit: the rows with the smallest loss for their number
     level: float = 0.0  # pursuit: that loss over a power of the equations that their number leaves free
 
@@ -225,22 +227,22 @@ def prune(problem: Span, state: State, search: Search) -> tuple[Search, State]:
 def without_spare_rows(problem: Span, state: State, search: Search, budget: float) -> tuple[Search, State] | None:
     """The search without repeated rows, and without those that may go for `budget` of loss in all; None when all are needed.
 
-    Repeats can fit exactly: between two of V's hyperplanes ReLU is linear, so a sample split into two rows of one cell
-    leaves no residual. Removing one of the two costs loss at first, and the other then takes its place. Whether that
-    happens is seen by going on; until then the rows from before stay at hand.
+    Repeats can fit exactly (`cells.py`). Removing one of the two costs loss at first, and the other then takes its place.
+    Whether that happens is seen by going on; until then the rows from before stay at hand.
     """
-    costs = problem.removal_costs(state)
-    kept = set(distinct_rows(state.X, costs, apart=APART).tolist())
+    costs, same = problem.removal_costs(state), repeated(state.X) | (crossings(problem, state) < SEPARATE)
+    kept = set(distinct_rows(same, costs).tolist())
     kept &= set(state.projector.supported(state.alpha, budget * problem.energy))
     kept -= {i for i, error in enumerate(row_errors(problem, state)) if error > VAGUE}  # together they stand for fewer rows
     weakest = int(costs.argmin())
-    if len(kept) == state.m and costs[weakest] < _DOUBTFUL:
+    if len(kept) == state.m and costs[weakest] < _DOUBTFUL and not search.doubted:
         kept.remove(weakest)
     spare = sorted(set(range(state.m)) - kept, key=lambda i: float(costs[i]))[: search.drop]
     if not spare or len(spare) == state.m:
         return None
     keep = [i for i in range(state.m) if i not in spare]
-    return restart(problem, search, state.X[keep], stage="prune", fallback=state.X, before=state.loss, drop=len(spare))
+    X = merged(problem, state, keep, same)
+    return restart(problem, search, X, stage="prune", fallback=state.X, before=state.loss, drop=len(spare))
 
 
 def undo_pruning(problem: Span, search: Search) -> tuple[Search, State]:
@@ -248,17 +250,6 @@ def undo_pruning(problem: Span, search: Search) -> tuple[Search, State]:
     assert search.fallback is not None
     assert search.drop is not None
     return restart(problem, search, search.fallback, stage="grow", fallback=None, drop=search.drop // 2)
-
-
-def distinct_rows(X: torch.Tensor, costs: torch.Tensor, *, apart: float) -> torch.Tensor:
-    """Indices of rows, costliest first, without those whose |cosine| with a costlier one is above 1 - apart."""
-    U = X.double() / X.double().norm(dim=1, keepdim=True)
-    near = (U @ U.T).abs() > 1 - apart
-    keep: list[int] = []
-    for i in costs.argsort(descending=True).tolist():
-        if not any(near[i, j] for j in keep):
-            keep.append(i)
-    return torch.tensor(keep, device=X.device)
 
 
 def _reshape(
@@ -275,10 +266,11 @@ def _reshape(
     target = min(limit, state.m + max(pace.least, int(pace.growth * state.m)))
     costs = problem.removal_costs(state)
     weak = int(plan.turnover * state.m) or int((costs < _NOISE * noise_gain(problem, state)).sum())
-    keep = distinct_rows(state.X, costs, apart=APART)[: max(1, state.m - weak)]
+    keep = distinct_rows(repeated(state.X), costs)[: max(1, state.m - weak)]
     if at_limit and len(keep) == state.m:
         keep = keep[:-1]
     key = 1000 * search.attempt + search.round + 1
     added = fresh_rows(problem, strongest(problem, state.residual), target - len(keep), seed=seed, key=key, mix=False)
     X = torch.cat([state.X[keep], added])
-    return restart(problem, search, X, stage="grow", drop=None, round=search.round + 1, full=search.full + int(at_limit))
+    again = replace(search, stage="grow", drop=None, doubted=False, round=search.round + 1, full=search.full + int(at_limit))
+    return restart(problem, again, X)

@@ -42,6 +42,7 @@ class SpanProblem(Span):
         self._weights = weights.T.to(self.device, self.dtype).contiguous()  # (p, k), features held by this process only
         self.radius = radius  # None: norms are free
         self.nuisance = nuisance
+        self.kink = features.activation.kink
         self.leak = leak  # slope that stands in for an exactly flat activation
         self.passes, self._part = 0, 0.0
         self._buffer = torch.empty(0, dtype=self.dtype, device=self.device)

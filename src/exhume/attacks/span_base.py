@@ -59,6 +59,7 @@ class Span(ABC):
     radius: float | None  # common norm of the rows; None: norms are free
     slack: float = math.inf  # free norms stay within this factor of sqrt(d), the mean norm of standardised inputs
     nuisance: bool
+    kink: float = 0.0  # jump of the features' slope at a hyperplane of V, where they are linear between these
     theta: torch.Tensor  # (p, k)
     energy: float  # ||theta||^2
     passes: int  # sweeps over all features so far

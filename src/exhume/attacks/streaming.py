@@ -18,8 +18,9 @@ from typing import Any
 
 import torch
 
+from exhume.attacks.cells import distinct_rows, repeated
 from exhume.attacks.expected import ExpectedCurvature
-from exhume.attacks.search import APART, Pace, distinct_rows, stalled
+from exhume.attacks.search import Pace, stalled
 from exhume.attacks.span import Window
 from exhume.attacks.wide_span import Sweep, WideSpan
 from exhume.linalg import streams
@@ -119,7 +120,7 @@ def begin(problem: WideSpan, *, limit: int, seed: int) -> Stream:
         window = _window(problem, at.place, rows)
         sweep = problem.sweep(at.X, at.alpha, at.w, at.probes, window)
         w = _linear_part(problem, at.w, sweep, sweep.squares / sweep.energy)
-        last, at = at.probes, replace(at, w=w, probes=torch.linalg.qr(sweep.image)[0], place=window[1])
+        last, at = at.probes, replace(at, w=w, probes=_basis(sweep.image), place=window[1])
     seen = leading(last, sweep.image, rows)[1]
     mixing = streams.random_directions(rows, seen.shape[1], seed=seed, purpose="mixing").to(seen)
     return _with_fresh(problem, at, mixing @ seen.T)
@@ -140,7 +141,7 @@ def advance(problem: WideSpan, at: Stream, *, limit: int, seed: int) -> Stream:
     if at.before is not None:
         right = loss <= max(floors.converged, _WORSE * at.level)
         return _judged(moved, right=right, wrong=waited and stalled(moved.losses, _BACK))
-    distinct = distinct_rows(at.X, costs, apart=APART)
+    distinct = distinct_rows(repeated(at.X), costs)
     firm = distinct[errors[distinct] <= _VAGUE]
     if loss < _FIRM and 0 < len(firm) < len(at.X):
         return _with_rows(moved, firm, sweep.gram)
@@ -160,11 +161,13 @@ def advance(problem: WideSpan, at: Stream, *, limit: int, seed: int) -> Stream:
 
 
 def _window(problem: WideSpan, place: int, rows: int) -> Window:
-    """The next window from `place` on; windows of one size tile the features, so that all are used."""
+    """The next window from `place` on; windows tile the features, so that all are used."""
     wanted = min(_PER_UNKNOWN * problem.d * max(rows, _FEW), max(_SHARE * problem.p, _PER_UNKNOWN * problem.d * rows))
     each = problem.p / max(1, int(problem.p / wanted))
-    first = place if place + 0.5 * each < problem.p else 0
-    return first, problem.features.whole_blocks(min(problem.p, round(first + each)))
+    # A checkpoint of other processes may have other blocks.
+    first = problem.features.whole_blocks(place) % problem.p if place else 0
+    last = problem.features.whole_blocks(min(problem.p, round(first + each)))
+    return first, last if problem.p - last > 0.5 * each else problem.p
 
 
 def _growth(rows: int, limit: int) -> int:
@@ -176,7 +179,12 @@ def _orthonormal(probes: torch.Tensor, width: int, *, seed: int, key: int) -> to
     """`width` probes: those there, and random ones."""
     d, there = probes.shape
     random = streams.random_directions(max(0, width - there), d, seed=seed, purpose="probes", block=key).to(probes)
-    return torch.linalg.qr(torch.cat([probes[:, :width], random.T], dim=1))[0]
+    return _basis(torch.cat([probes[:, :width], random.T], dim=1))
+
+
+def _basis(directions: torch.Tensor) -> torch.Tensor:
+    """An orthonormal basis of their span; contiguous, as a checkpoint restores it: another layout would round differently."""
+    return torch.linalg.qr(directions)[0].contiguous()
 
 
 def _outstanding(probes: torch.Tensor, sweep: Sweep, most: int) -> torch.Tensor:
@@ -204,7 +212,7 @@ def _step(
     move = move * (_TURN / turn.clamp(min=_TURN))
     X = problem.on_sphere(at.X + move.to(problem.dtype)).contiguous()
     alpha = alpha - torch.cholesky_solve(b * curvature.towards_coefficients(move), factor)
-    w, probes = _linear_part(problem, at.w, sweep, loss), torch.linalg.qr(sweep.image)[0]
+    w, probes = _linear_part(problem, at.w, sweep, loss), _basis(sweep.image)
     return replace(at, X=X, alpha=alpha, w=w, probes=probes), (spread * d).sqrt() / problem.radius
 
 

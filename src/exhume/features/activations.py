@@ -29,6 +29,12 @@ class Activation:
     homogeneous: bool = False  # phi(s z) = s phi(z) for s > 0
     phase: bool = False  # features are phi(Vx + b) with b uniform on the circle (Rahimi-Recht)
 
+    @property
+    def kink(self) -> float:
+        """The jump of the slope at 0 of a function that is linear on both sides; 0 for all others."""
+        ends = self.slope(torch.tensor([-1.0, 1.0], dtype=torch.float64))
+        return float(ends[1] - ends[0]) if self.homogeneous else 0.0
+
 
 def _gelu_slope(z: torch.Tensor) -> torch.Tensor:
     return 0.5 * (1 + torch.erf(z / _SQRT2)) + z * torch.exp(-z * z / 2) / math.sqrt(2 * math.pi)

@@ -109,6 +109,10 @@ class RandomFeatures:
         """The smallest number of features >= count that ends at a block's end (or at p)."""
         return self._ends[min(bisect.bisect_left(self._ends, count), len(self._ends) - 1)]
 
+    def blocks_within(self, count: int) -> int:
+        """The largest number of features <= count that ends at a block's end."""
+        return ([0, *self._ends])[bisect.bisect_right(self._ends, count)]
+
     def held(self, count: int) -> int:
         """How many of the first `count` features (in whole blocks) this process holds."""
         return 0 if count == 0 else self._held[bisect.bisect_left(self._ends, count)]
@@ -178,15 +182,14 @@ class RandomFeatures:
 class MatrixFeatures:
     """phi(x) = act(V x) for a matrix V that is at hand as a whole: a trained first layer, or V Q for inputs x = Q z."""
 
-    def __init__(
-        self, V: torch.Tensor, act: Activation, phase: torch.Tensor | None = None, *, team: Team = ALONE, p: int | None = None
-    ) -> None:
+    team = ALONE
+
+    def __init__(self, V: torch.Tensor, act: Activation, phase: torch.Tensor | None = None) -> None:
         self.activation = act
         self.dtype, self.device = V.dtype, V.device
-        self._here, self.d = V.shape
-        self.team, self.p = team, self._here if p is None else p  # of p features in all, the rows of V are held here
+        self.p, self.d = V.shape
         step = block_rows(self.d, V.element_size(), granule=streams.STREAM_ROWS)
-        self._blocks = [Block(rows, V[rows], None if phase is None else phase[rows]) for rows in slices(self._here, step)]
+        self._blocks = [Block(rows, V[rows], None if phase is None else phase[rows]) for rows in slices(self.p, step)]
 
     @staticmethod
     def of_layer(
@@ -201,17 +204,12 @@ class MatrixFeatures:
         V, bias = parameters["first.weight"][alive].to(device, dtype), parameters.get("first.bias")
         return MatrixFeatures(V.contiguous(), activation(act), None if bias is None else bias[alive, None].to(device, dtype))
 
-    @staticmethod
-    def projected(features: RandomFeatures | MatrixFeatures, basis: torch.Tensor, count: int, act: Activation) -> MatrixFeatures:
-        """act(V Q z): the first `count` features of inputs x = Q z as features of z, possibly under another activation."""
-        p, Q = features.whole_blocks(count), basis.to(features.device, features.dtype)
-        V = torch.empty(features.held(p), Q.shape[1], dtype=features.dtype, device=features.device)
-        phases = []
-        for block in features.blocks(stop=p):
-            torch.mm(block.V, Q, out=V[block.rows])
-            phases += [] if block.phase is None else [block.phase]
-        phase = torch.cat(phases) if phases else None
-        return MatrixFeatures(V, act, phase, team=features.team, p=p)
+    def projected(self, basis: torch.Tensor) -> MatrixFeatures:
+        """act(V Q z): features of inputs x = Q z as features of z."""
+        Q = basis.to(self.device, self.dtype)
+        phases = [block.phase for block in self._blocks if block.phase is not None]
+        V = torch.cat([block.V @ Q for block in self._blocks])
+        return MatrixFeatures(V, self.activation, torch.cat(phases) if phases else None)
 
     @cached_property
     def mean_slope(self) -> float:
@@ -222,13 +220,16 @@ class MatrixFeatures:
         """All of them: they are at hand."""
         return self.p
 
+    def blocks_within(self, count: int) -> int:
+        """As for random features: all or none."""
+        return self.p if count >= self.p else 0
+
     def held(self, count: int) -> int:
-        """All that are held here."""
-        return self._here if count else 0
+        """All of them."""
+        return self.p if count else 0
 
     def own(self, values: torch.Tensor) -> torch.Tensor:
-        """As for random features; a matrix that is shared has no order to choose from."""
-        assert self.team.size == 1
+        """As for random features: all."""
         return values
 
     def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[Block]:
