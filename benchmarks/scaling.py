@@ -197,24 +197,25 @@ def regeneration(given: argparse.Namespace) -> list[Row]:
 
 
 def predict(given: argparse.Namespace) -> list[Row]:
-    """p = 10 dn; --sweeps over a window, two GEMMs each, as counted in the large runs; at the end features of 3 dn coordinates."""
+    """p = 10 dn; --sweeps over a window, about as many as in the large runs; states of 3 dn features at the end; V is at hand."""
     V, left = torch.randn(61_440, 3072), torch.randn(3072, 104)
     here = 2 * V.numel() * left.shape[1] / median(lambda: V @ left) / 1e12
     rows: list[Row] = []
     for d, n, gpus in ((3072, 100, 1), (12_288, 20, 1), (150_528, 1_000, 64), (150_528, 10_000, 1024), (150_528, 100_000, 8192)):
         window = d * max(n, min(64, 1.5 * n))
         columns = n + 1 + 4 + max(min(20, 0.5 * n), 0.2 * n)  # rows, linear part, probes
-        flops = given.sweeps * 4.0 * window * d * columns
-        sums = given.sweeps * 4.0 * d * columns  # bytes that every process sends and receives
-        devices = gpus * given.gpu_tflops
+        shared = given.sweeps * 2.0 * window * (2 * d * columns + n * n)  # two GEMMs, and the rows' Gram
+        alone = given.sweeps * 40 * 14.0 * d * n * n  # the solve with the expected curvature, which every process repeats
+        sums = given.sweeps * (4.0 * d * columns + 8 * n * n)  # bytes that every process sends and receives
         rows.append(
             {
                 "d": d,
                 "n": n,
-                "flop": flops,
-                "hours here": flops / here / 1e12 / 3600,
+                "flop": shared + alone,
+                "hours here": (shared + alone) / here / 1e12 / 3600,
                 "GPUs": gpus,
-                "hours there": flops / devices / 1e12 / 3600,
+                "hours there": (shared / gpus + alone) / given.gpu_tflops / 1e12 / 3600,
+                "of it the solve": alone / (shared / gpus + alone),
                 "GB sent": 2 * sums / 1e9,
                 "GB of states": 4 * 3.0 * d * n * n * 4 / 1e9,
             }
