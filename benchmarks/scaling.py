@@ -87,7 +87,7 @@ def product(given: argparse.Namespace) -> list[Row]:
                     left, right = torch.randn(columns, d), torch.randn(p, columns)
                     took, gemm = median(ours), median(lambda: (V @ left.T, right.T @ V))  # noqa: B023
                     speed = {"seconds": took, "GEMM": gemm, "share": gemm / took, "GFLOP/s": 4 * p * d * columns / took / 1e9}
-                    rows.append({"what": what, "V": how, "rows": m, **speed})
+                    rows.append({"one": what, "V": how, "rows": m, **speed})
     return rows
 
 
