@@ -46,7 +46,7 @@ _SETTLE = 4  # steps at least between two changes of the rows
 _STANDS_OUT = 3.0
 # A row must cost this many times what a coefficient fitted to noise would.
 _SIGNIFICANT = 30.0
-# Below this loss no more rows are sought: repeated ones and those still not known to this relative error are superfluous.
+# Below this loss repeated rows go at once, and at the end those still not known to this relative error.
 _FIRM, _VAGUE = 1e-7, 0.1
 # A row that may go for this much loss is tried without; the loss must come back to this many times what it was, at this pace.
 _DOUBTFUL, _WORSE = 1e-4, 3.0
@@ -142,11 +142,12 @@ def advance(problem: WideSpan, at: Stream, *, limit: int, seed: int) -> Stream:
         right = loss <= max(floors.converged, _WORSE * at.level)
         return _judged(moved, right=right, wrong=waited and stalled(moved.losses, _BACK))
     distinct = distinct_rows(repeated(at.X), costs)
-    firm = distinct[errors[distinct] <= _VAGUE]
+    settled = waited and stalled(moved.losses, _PACE)
+    ending = loss <= floors.polished or (settled and loss <= floors.certified)
+    firm = distinct[errors[distinct] <= _VAGUE] if ending else distinct
     if loss < _FIRM and 0 < len(firm) < len(at.X):
         return _with_rows(moved, firm, sweep.gram)
-    settled = waited and stalled(moved.losses, _PACE)
-    if loss <= floors.polished or (settled and loss < _FIRM):
+    if ending:
         return _doubt(moved, costs, sweep.gram)
     if not settled:
         return moved
