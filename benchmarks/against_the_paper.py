@@ -10,9 +10,10 @@ import math
 
 from exhume.attacks import GaussNewton, Progress, attack_named
 from exhume.data import DataRequest, load
+from exhume.knowledge import Knowledge
 from exhume.score import metrics
 from exhume.score.match import match
-from exhume.victims import RandomFeaturesVictim, train_random_features
+from exhume.victims import RandomFeaturesVictim
 
 
 def main() -> None:
@@ -25,8 +26,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     data = load(DataRequest("sphere", n=given.n, d=given.d, seed=given.seed))
-    victim = RandomFeaturesVictim(p=round(given.ratio * given.d * given.n), seed=given.seed, know_n=True)
-    release = train_random_features(victim, data).release
+    victim = RandomFeaturesVictim(p=round(given.ratio * given.d * given.n), seed=given.seed, knowledge=Knowledge(n=True))
+    release = victim.train(data).release
     first: dict[str, float] = {}
     for attack in (GaussNewton(), attack_named("projection-gd", max_steps=given.steps, leak=given.leak)):
         print(f"\n{attack.name}\n{'seconds':>9} {'passes':>8} {'loss':>9} {'rho':>9}")

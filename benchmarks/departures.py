@@ -14,9 +14,9 @@ import torch
 
 from exhume.attacks import attack_named
 from exhume.data import DataRequest, Dataset, load
-from exhume.features import RandomFeatures, activation
-from exhume.lab import Cell, run_trial
-from exhume.lab.trial import train_cell
+from exhume.features import FeatureMemory, activation
+from exhume.knowledge import Knowledge
+from exhume.lab import Trial, run_trial, train_victim
 from exhume.linalg import streams
 from exhume.score.match import match
 
@@ -31,9 +31,9 @@ def error(truth: torch.Tensor, guess: torch.Tensor, *, absolute: bool) -> float:
 
 def descent(data: Dataset, steps: int, *, true_slopes: bool) -> float:
     """projection-gd on relu+tanh; the slopes of the gradient from the candidates, or from the true rows as in the code."""
-    cell = Cell(DataRequest("sphere", n=data.n, d=data.d), ratio=10.0, activation="relu+tanh", dtype="float32")
-    release = train_cell(cell, data).release
-    V = torch.cat([block.V for block in RandomFeatures(release.features, dtype=torch.float32, device="cpu").blocks()])  # type: ignore[arg-type]
+    trial = Trial(DataRequest("sphere", n=data.n, d=data.d), ratio=10.0, activation="relu+tanh", dtype="float32")
+    release = train_victim(trial, data).release
+    V = torch.cat([block.V for block in release.fixed_features(FeatureMemory()).blocks()])
     theta, act, radius = release.weights[0], activation("relu+tanh"), data.d**0.5
     X = streams.random_directions(data.n, data.d, seed=0, purpose="rows").float() * radius
     speed, energy = torch.zeros_like(X), float(theta @ theta)
@@ -61,7 +61,9 @@ def main() -> None:
     print(f"slope of a flat ReLU in the gradient: error of projection-gd after {given.steps} steps")
     for name, leak in (("0 (the derivative)", 0.0), ("0.02 (code)", 0.02)):
         attack = attack_named("projection-gd", max_steps=given.steps, leak=leak)
-        row = run_trial(Cell(DataRequest("sphere", n=20, d=30), ratio=10.0, dtype="float32", know_n=True, attack=attack)).row()
+        row = run_trial(
+            Trial(DataRequest("sphere", n=20, d=30), ratio=10.0, dtype="float32", knowledge=Knowledge(n=True), attack=attack)
+        ).row()
         print(f"  {name:40} {row['rho']:.3f}")
     print(f"slopes of relu+tanh in the gradient: error of projection-gd after {given.steps} steps")
     for name, true_slopes in (("at the candidates", False), ("at the true rows (code: truth leaks in)", True)):

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import torch
 
-from exhume.attacks.span import SpanProblem
-from exhume.features import RandomFeatures
+from exhume.attacks.span.blockwise import BlockwiseSpan
+from exhume.features import RandomFeatures, RandomFeaturesSpec
 
 SHAPES = [(8_000, 100, 20), (50_000, 100, 100), (61_440, 3072, 10)]  # p, d, rows
 
@@ -33,10 +33,14 @@ def main() -> None:
     print(f"{'p':>8} {'d':>6} {'rows':>5} {'dtype':>8} {'product ms':>11} {'GEMMs ms':>9} {'share':>6}")
     for p, d, m in SHAPES:
         for dtype in (torch.float32, torch.float64):
-            features = RandomFeatures(RandomFeatures.describe(d, p, "relu", 0), dtype=dtype, keep_bytes=1 << 34)
+            features = RandomFeatures(
+                RandomFeaturesSpec.describe(d, p, "relu", 0), dtype=dtype, memory=FeatureMemory(keep_bytes=1 << 34)
+            )
             weights = torch.randn(1, p, generator=torch.Generator().manual_seed(0), dtype=dtype)
-            problem = SpanProblem(features, weights, radius=d**0.5, nuisance=True)
-            state = problem.state(problem.on_sphere(torch.randn(m, d, generator=torch.Generator().manual_seed(1), dtype=dtype)))
+            problem = BlockwiseSpan(features, weights, radius=d**0.5, nuisance=True)
+            state = problem.state(
+                Point(problem.on_sphere(torch.randn(m, d, generator=torch.Generator().manual_seed(1), dtype=dtype)))
+            )
             unknowns = (state.gradient, state.alpha, state.zeta)
             V = torch.cat([block.V for block in features.blocks()])
             left, right = torch.randn(m + 1, d, dtype=dtype), torch.randn(p, m + 1, dtype=dtype)

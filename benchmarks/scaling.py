@@ -30,10 +30,11 @@ import torch
 from matplotlib.figure import Figure
 
 from exhume import __version__
-from exhume.attacks.span import SpanProblem
-from exhume.attacks.wide_span import WideSpan
-from exhume.features import RandomFeatures
-from exhume.linalg.team import join
+from exhume.attacks.span.blockwise import BlockwiseSpan
+from exhume.attacks.span.high_dimensional import HighDimensionalSpan
+from exhume.attacks.span.problem import Point
+from exhume.features import FeatureMemory, RandomFeatures, RandomFeaturesSpec
+from exhume.parallel.team import join
 from exhume.result import load_reconstruction
 
 Row = dict[str, Any]
@@ -70,12 +71,12 @@ def product(given: argparse.Namespace) -> list[Row]:
     with tempfile.TemporaryDirectory(dir=given.cache) as folder:
         for m in (10, 100):
             for how, keep, spill in (("resident", 2 * bytes_of_v, None), ("cached", 0, Path(folder)), ("drawn", 0, None)):
-                spec = RandomFeatures.describe(d, whole, "relu", 0)
-                features = RandomFeatures(spec, dtype=torch.float32, keep_bytes=keep, spill=spill)
+                spec = RandomFeaturesSpec.describe(d, whole, "relu", 0)
+                features = RandomFeatures(spec, dtype=torch.float32, memory=FeatureMemory(keep_bytes=keep, cache=spill))
                 weights = torch.randn(1, whole, generator=torch.Generator().manual_seed(0))
-                problem = WideSpan(features, weights, radius=d**0.5, count=p)
+                problem = HighDimensionalSpan(features, weights, radius=d**0.5, count=p)
                 X = problem.on_sphere(torch.randn(m, d, generator=torch.Generator().manual_seed(1)))
-                state = problem.state(X)
+                state = problem.state(Point(X))
                 unknowns = (state.gradient, state.alpha, state.zeta)
                 assert state.zeta is not None
                 probes = torch.linalg.qr(torch.randn(d, 24, dtype=torch.float64))[0]
@@ -118,10 +119,12 @@ def one_pass(given: argparse.Namespace) -> list[Row]:
     """What every process of `processes` runs: milliseconds of one Gauss-Newton product (two passes) of the team."""
     team = join("cpu")
     d, p, m = 1000, 60_000, 20
-    features = RandomFeatures(RandomFeatures.describe(d, p, "relu", 0), dtype=torch.float32, keep_bytes=10**9, team=team)
+    features = RandomFeatures(
+        RandomFeaturesSpec.describe(d, p, "relu", 0), dtype=torch.float32, memory=FeatureMemory(keep_bytes=10**9, team=team)
+    )
     weights = features.own(torch.randn(1, p, generator=torch.Generator().manual_seed(0)))
-    problem = SpanProblem(features, weights, radius=d**0.5, nuisance=True)
-    state = problem.state(problem.on_sphere(torch.randn(m, d, generator=torch.Generator().manual_seed(1))))
+    problem = BlockwiseSpan(features, weights, radius=d**0.5, nuisance=True)
+    state = problem.state(Point(problem.on_sphere(torch.randn(m, d, generator=torch.Generator().manual_seed(1)))))
     unknowns = (state.gradient, state.alpha, state.zeta)
     took = median(lambda: problem.gauss_newton_product(state, unknowns), 20)
     team.leave()
@@ -182,16 +185,16 @@ def regeneration(given: argparse.Namespace) -> list[Row]:
     """One gradient at n = 20 rows: V drawn once for all of them, or anew for each as in the published code."""
     rows: list[Row] = []
     for d, p in ((100, 20_000), (400, 80_000), (3072, 61_440)):
-        spec = RandomFeatures.describe(d, p, "relu", 0)
+        spec = RandomFeaturesSpec.describe(d, p, "relu", 0)
         weights = torch.randn(1, p, generator=torch.Generator().manual_seed(0))
         X = torch.randn(20, d, generator=torch.Generator().manual_seed(1))
-        together = SpanProblem(RandomFeatures(spec, dtype=torch.float32), weights, radius=d**0.5, nuisance=False)
+        together = BlockwiseSpan(RandomFeatures(spec, dtype=torch.float32), weights, radius=d**0.5, nuisance=False)
 
-        def one_by_one() -> None:
-            for x in X:  # noqa: B023
-                SpanProblem(RandomFeatures(spec, dtype=torch.float32), weights, radius=d**0.5, nuisance=False).state(x[None])  # noqa: B023
+        def fresh() -> BlockwiseSpan:
+            return BlockwiseSpan(RandomFeatures(spec, dtype=torch.float32), weights, radius=d**0.5, nuisance=False)  # noqa: B023
 
-        ours, theirs = median(lambda: together.state(X), 3), median(one_by_one, 1)  # noqa: B023
+        ours = median(lambda: together.state(Point(X)), 3)  # noqa: B023
+        theirs = median(lambda: [fresh().state(Point(x[None])) for x in X], 1)  # noqa: B023
         rows.append({"d": d, "p": p, "together s": ours, "sample by sample s": theirs, "times": theirs / ours})
     return rows
 
@@ -248,10 +251,10 @@ CASES: dict[str, Callable[[argparse.Namespace], list[Row]]] = {
 
 def show(rows: list[Row]) -> None:
     columns = list(dict.fromkeys(key for row in rows for key in row))
-    cells = [[f"{v:.3g}" if isinstance(v := row.get(c, ""), float) else str(v) for c in columns] for row in rows]
-    widths = [max(len(c), *(len(line[i]) for line in cells)) for i, c in enumerate(columns)]
-    for line in [columns, *cells]:
-        print("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)))
+    entries = [[f"{v:.3g}" if isinstance(v := row.get(c, ""), float) else str(v) for c in columns] for row in rows]
+    widths = [max(len(c), *(len(line[i]) for line in entries)) for i, c in enumerate(columns)]
+    for line in [columns, *entries]:
+        print("  ".join(entry.rjust(width) for entry, width in zip(line, widths, strict=True)))
 
 
 def picture(name: str, rows: list[Row], path: Path) -> None:

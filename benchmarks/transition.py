@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 
 from exhume.data import DataRequest
-from exhume.lab import Cell, run_trial
+from exhume.lab import Trial, run_trial
 
 
 def main() -> None:
@@ -21,10 +21,10 @@ def main() -> None:
     for ratio in given.ratios:
         rows = []
         for seed in range(given.seeds):
-            cell = Cell(
+            trial = Trial(
                 DataRequest("sphere", n=20, d=100, seed=seed), ratio=ratio, seed=seed, dtype="float64", activation=given.activation
             )
-            rows.append(run_trial(cell).row())
+            rows.append(run_trial(trial).row())
         good = sum(row["certified"] and row["n_found"] == 20 and row["rho"] < 1e-2 for row in rows)
         false = sum(row["certified"] and row["rho"] >= 1e-2 for row in rows)
         passes = sorted(row["passes"] for row in rows)[len(rows) // 2]

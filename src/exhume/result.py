@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 
+from exhume import counting
 from exhume.errors import ExhumeError
-from exhume.files import write_atomically
-from exhume.release import read_tensors
+from exhume.storage.tensor_file import read_tensors, write_tensors
 
 _FORMAT = "exhume-reconstruction-1"
 
@@ -42,7 +40,7 @@ class Certificate:
     @property
     def margin(self) -> float:
         """Equations per unknown."""
-        return self.equations / max(1, self.unknowns)
+        return counting.margin(self.equations, self.unknowns)
 
 
 @dataclass(frozen=True)
@@ -109,17 +107,15 @@ class Reconstruction:
         return self.status is Status.CERTIFIED
 
 
-def save_reconstruction(guess: Reconstruction, path: Path) -> None:
+def save_reconstruction(guess: Reconstruction, path: str | Path) -> None:
     """Write a reconstruction as one safetensors file with a JSON header."""
     header = {"format": _FORMAT} | {k: v for k, v in asdict(replace(guess, rows=torch.empty(0))).items() if k != "rows"}
-    header["status"] = guess.status.name
-    rows = {"rows": guess.rows.detach().cpu().contiguous()}
-    write_atomically(path, lambda temporary: save_file(rows, temporary, metadata={"exhume": json.dumps(header)}))
+    write_tensors(Path(path), {"rows": guess.rows}, header | {"status": guess.status.name})
 
 
-def load_reconstruction(path: Path) -> Reconstruction:
+def load_reconstruction(path: str | Path) -> Reconstruction:
     """Read a reconstruction that exhume wrote."""
-    tensors, header = read_tensors(path, "reconstruction", _FORMAT)
+    tensors, header = read_tensors(Path(path), "reconstruction", _FORMAT)
     try:
         values: dict[str, Any] = {k: v for k, v in header.items() if k != "format"}
         values["status"] = Status[values["status"]]

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 import exhume
-from audit_cases import descend, digit_pictures, two_layer
-from exhume.auditing import Brought, Knowledge, subject_of
+from exhume.auditing import AuditInputs, subject_of
+from exhume.knowledge import Knowledge
 from exhume.report import LiveRun, write_audit
+from support.models import descend, digit_pictures, two_layer
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install 'exhume[dev]'")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -34,11 +35,11 @@ def chromium() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def brought() -> Brought:
+def brought() -> AuditInputs:
     X, y = digit_pictures(8)
     net = two_layer(400)
     init = {name: value.clone() for name, value in net.state_dict().items()}
-    return Brought(descend(net, X, y), (X, y), init=init, name="net <script>alert(1)</script>")
+    return AuditInputs(descend(net, X, y), (X, y), init=init, name="net <script>alert(1)</script>")
 
 
 def page_of(chromium: Any, size: str) -> tuple[Any, list[str]]:
@@ -55,7 +56,7 @@ def overflow(page: Any) -> int:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_the_report_reads_well_and_fetches_nothing(chromium: Any, brought: Brought, size: str, tmp_path: Path) -> None:
+def test_the_report_reads_well_and_fetches_nothing(chromium: Any, brought: AuditInputs, size: str, tmp_path: Path) -> None:
     subject, _ = subject_of(brought)
     found = exhume.audit(brought.trained, init=brought.init, data=brought.data, name=brought.name)
     path = write_audit(found, tmp_path, command="exhume audit --data '<img src=x onerror=alert(1)>'")
@@ -86,7 +87,9 @@ def server(tmp_path: Path) -> Iterator[tuple[Path, str]]:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_the_live_page_follows_a_run_to_its_report(chromium: Any, brought: Brought, server: tuple[Path, str], size: str) -> None:
+def test_the_live_page_follows_a_run_to_its_report(
+    chromium: Any, brought: AuditInputs, server: tuple[Path, str], size: str
+) -> None:
     folder, address = server
     assert address.startswith("http://127.0.0.1:")
     page, troubles = page_of(chromium, size)
@@ -125,7 +128,7 @@ def test_the_live_page_follows_a_run_to_its_report(chromium: Any, brought: Broug
     page.close()
 
 
-def test_without_the_token_nothing_is_shown(chromium: Any, brought: Brought, server: tuple[Path, str]) -> None:
+def test_without_the_token_nothing_is_shown(chromium: Any, brought: AuditInputs, server: tuple[Path, str]) -> None:
     folder, address = server
     LiveRun(folder / "secret", subject_of(brought)[0])
     base = address.split("?")[0]

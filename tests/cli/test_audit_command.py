@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_cli import exhume
 
-from audit_cases import patients, relu_pipeline
+from support.command_line import exhume
+from support.models import patients, relu_pipeline
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

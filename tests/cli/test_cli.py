@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from support.command_line import exhume, exhume_process
+
 SMALL = ["--data", "sphere", "--d", "20", "--n", "5", "--ratio", "6"]
 CONTRACT = {
     "rho_signed", "rho", "chance", "n_true", "n_found", "covered", "certified", "status", "loss", "span_residual",
@@ -20,21 +22,16 @@ CONTRACT = {
 }  # fmt: skip
 
 
-def exhume(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "exhume", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=300, check=False)
-
-
 def test_help_reads_like_a_page_and_is_quick() -> None:
     start = time.perf_counter()
-    done = exhume("--help")
+    done = exhume_process("--help")
     assert done.returncode == 0
     assert "Exit codes" in done.stdout
     assert time.perf_counter() - start < 2  # torch is not imported (2.4 s)
 
 
 def test_trial_prints_one_json_object_and_nothing_else() -> None:
-    done = exhume("trial", *SMALL, "--json")
+    done = exhume_process("trial", *SMALL, "--json")
     assert done.returncode == 0, done.stderr
     row = json.loads(done.stdout)
     assert row.keys() >= CONTRACT
@@ -116,6 +113,10 @@ def test_interrupted_run_goes_on_to_the_same_answer(tmp_path: Path) -> None:
         (["trial", *SMALL, "--device", "abacus"], "cannot be used here"),
         (["trial", *SMALL, "--rows", "0"], "rows must be at least 1"),
         (["trial", *SMALL, "--max-steps", "5"], "does not take --max-steps"),
+        (["trial", "--data", "digits", "--d", "3"], "--data digits does not take --d"),
+        (["trial", "--data", "wine", "--data-dir", "x"], "--data wine does not take --data-dir"),
+        (["trial", *SMALL, "--k", "3"], "--victim rf does not take --k"),
+        (["trial", *SMALL, "--victim", "two-layer", "--ridge", "1"], "--victim two-layer does not take --ridge"),
         (["reconstruct", "nothing.safetensors"], "is not a file"),
         (["law", "--d", "3", "--n", "3"], "either --p or --ratio"),
         (["law", "--p", "0", "--d", "3", "--n", "3"], "p must be at least 1"),
@@ -130,6 +131,13 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments: list[str], message: st
     assert "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) <= 4  # click adds its usage lines
     assert not list(tmp_path.iterdir())
+
+
+def test_bad_input_in_a_process_of_its_own(tmp_path: Path) -> None:
+    done = exhume_process("reconstruct", "nothing.safetensors", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == "exhume: release nothing.safetensors is not a file. Check the path.\n"
+    assert done.stdout == ""
 
 
 def test_own_rows_with_nan_are_refused(tmp_path: Path) -> None:
@@ -173,7 +181,7 @@ def test_memory_stays_within_the_budget(tmp_path: Path) -> None:
     d, n, p = 600, 4, 200_000
     options = ["--data", "sphere", "--d", str(d), "--n", str(n), "--p", str(p), "--dtype", "float32"]
     assert exhume("train", *options, "--memory", "150MB", cwd=tmp_path).returncode == 0
-    done = exhume("reconstruct", "release.safetensors", "--memory", "150MB", "--json", cwd=tmp_path)
+    done = exhume_process("reconstruct", "release.safetensors", "--memory", "150MB", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     row = json.loads(done.stdout)
     assert row["certified"]

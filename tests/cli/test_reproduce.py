@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 
 import pytest
-from test_cli import exhume
+
+from support.command_line import exhume
 
 
 def test_list_names_all_figures() -> None:

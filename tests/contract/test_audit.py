@@ -18,12 +18,14 @@ from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 import exhume
-from audit_cases import descend, digit_pictures, patients, relu_pipeline, two_layer
-from exhume.auditing import Brought, Knowledge, choose, climb, run_audit, subject_of
-from exhume.auditing.mitigate import count_rebuilt, prune_features
+from exhume.auditing import AuditInputs, choose, run_audit, run_mitigations, subject_of
+from exhume.auditing.mitigation.ladder import count_rebuilt
+from exhume.auditing.mitigation.weight_edits import without_features
 from exhume.errors import ExhumeError
+from exhume.knowledge import Knowledge
 from exhume.report import write_audit
 from exhume.result import Certificate, Reconstruction, Status
+from support.models import descend, digit_pictures, patients, relu_pipeline, two_layer
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "audit.schema.json"
 
@@ -94,7 +96,7 @@ def test_other_modules_are_taken_whole() -> None:
     torch.manual_seed(0)
     net = nn.Sequential(nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.GELU(), nn.Flatten(), nn.Linear(288, 10)).double().eval()
     init = {name: value.clone() for name, value in net.state_dict().items()}
-    subject, _ = subject_of(Brought(descend(net, X, y, to=1e-2), (X, y), init=init))
+    subject, _ = subject_of(AuditInputs(descend(net, X, y, to=1e-2), (X, y), init=init))
     assert "Sequential" in subject.about
     assert subject.release.p == 288
     torch.testing.assert_close(subject.outputs(subject.truth.rows), net(torch.as_tensor(X)).detach())
@@ -108,8 +110,8 @@ def test_exported_programs_need_trust_and_are_cut_at_the_last_layer(tmp_path: Pa
     program = torch.export.export(net, (torch.zeros(2, 1, 8, 8),), dynamic_shapes=({0: torch.export.Dim("n", min=2)},))
     torch.export.save(program, tmp_path / "net.pt2")
     with pytest.raises(ExhumeError, match="--trust-code"):
-        subject_of(Brought(tmp_path / "net.pt2", (X, y)))
-    subject, _ = subject_of(Brought(tmp_path / "net.pt2", (X, y), trust_code=True))
+        subject_of(AuditInputs(tmp_path / "net.pt2", (X, y)))
+    subject, _ = subject_of(AuditInputs(tmp_path / "net.pt2", (X, y), trust_code=True))
     assert subject.release.p == 64
     torch.testing.assert_close(subject.outputs(subject.truth.rows).float(), net(torch.as_tensor(X).float()).detach())
 
@@ -135,16 +137,16 @@ def test_answers_with_logits_are_understood() -> None:
         def forward(self, x: torch.Tensor) -> Answer:
             return Answer(self.net(x))
 
-    subject, _ = subject_of(Brought(Wrapped(), digit_pictures(4)))
+    subject, _ = subject_of(AuditInputs(Wrapped(), digit_pictures(4)))
     assert subject.release.p == 32
 
 
 def test_the_ladder_measures_every_step_and_names_the_cheapest() -> None:
     model, X, y = relu_pipeline(8)
-    brought = Brought(model, (X, y), held_out=patients(200, 100))
+    brought = AuditInputs(model, (X, y), held_out=patients(200, 100))
     subject, held_out = subject_of(brought)
     first = run_audit(subject, held_out=held_out)
-    ladder = climb(brought, Knowledge(), first)
+    ladder = run_mitigations(brought, Knowledge(), first)
     by_name = {f"{rung.step} {rung.setting}".strip(): rung for rung in ladder.rungs}
     assert by_name["as it is"].leakage == 1
     assert by_name["rounding float16"].leakage == 1  # rounding is no protection
@@ -160,16 +162,16 @@ def test_the_ladder_measures_every_step_and_names_the_cheapest() -> None:
 def test_pruning_whole_features_of_a_network_is_no_protection() -> None:
     X, y = digit_pictures(6)
     net = two_layer(bias=False)
-    brought = Brought(net, (X, y), init={name: value.clone() for name, value in net.state_dict().items()})
+    brought = AuditInputs(net, (X, y), init={name: value.clone() for name, value in net.state_dict().items()})
     descend(net, X, y)
-    pruned, _ = subject_of(prune_features(brought, head="3", share=0.5))
+    pruned, _ = subject_of(without_features(brought, head="3", share=0.5))
     assert int(pruned.release.alive.sum()) == 256
     assert run_audit(pruned).verdict.rebuilt == 6
 
 
 def test_a_count_that_chance_gives_is_no_leak() -> None:
     model, X, y = relu_pipeline(8)
-    subject, _ = subject_of(Brought(model, (X, y)))
+    subject, _ = subject_of(AuditInputs(model, (X, y)))
     nothing = Reconstruction(
         torch.zeros_like(subject.truth.rows[:1]), Status.STALLED, "", Certificate(0, 0, 1.0, 0.0), "none", 0, 0.0, scale="fitted"
     )
@@ -183,7 +185,7 @@ def test_knowledge_is_a_switch() -> None:
     init = {name: value.clone() for name, value in net.state_dict().items()}
     descend(net, X, y)
     facts = {
-        name: subject_of(Brought(net, (X, y), init=init), known)[0].release.facts
+        name: subject_of(AuditInputs(net, (X, y), init=init), known)[0].release.facts
         for name, known in (
             ("open", Knowledge(n=True)),
             ("labels", Knowledge(labels=False)),
@@ -195,7 +197,7 @@ def test_knowledge_is_a_switch() -> None:
     assert facts["open"].input_range is not None
     assert not facts["labels"].one_hot
     assert facts["statistics"].input_range is None
-    last = subject_of(Brought(net, (X, y), init=init), Knowledge(init="last"))[0].release
+    last = subject_of(AuditInputs(net, (X, y), init=init), Knowledge(init="last"))[0].release
     assert set(last.initial) == {"head.weight"}
 
 
@@ -203,15 +205,15 @@ def test_misfits_are_told_in_one_sentence() -> None:
     X, y = digit_pictures(4)
     net = two_layer(16)
     for brought, words in (
-        (Brought(net, (np.ones((4, 5)), y)), "does not take inputs"),
-        (Brought(net, (X, y), init=two_layer(17).state_dict()), "do not fit the model"),
-        (Brought(net, (X, y), head="1x"), "not a linear layer"),
-        (Brought({"a": torch.ones(1)}, (X, y)), "weights alone are no model"),
-        (Brought(nn.Sequential(nn.Flatten(), nn.Linear(64, 9), nn.ReLU()), (X, y)), "does not end in a linear layer"),
-        (Brought(make_pipeline(StandardScaler(), Ridge()).fit(*patients(9)), patients(9)), "RBFSampler"),
-        (Brought(Ridge(), patients(9)), "not fitted"),
-        (Brought(net, (X, y), mean=(0.0, 1.0)), "--mean needs"),
-        (Brought(net, (X, y), spread=(0.0,)), "--std must be positive"),
+        (AuditInputs(net, (np.ones((4, 5)), y)), "does not take inputs"),
+        (AuditInputs(net, (X, y), init=two_layer(17).state_dict()), "do not fit the model"),
+        (AuditInputs(net, (X, y), head="1x"), "not a linear layer"),
+        (AuditInputs({"a": torch.ones(1)}, (X, y)), "weights alone are no model"),
+        (AuditInputs(nn.Sequential(nn.Flatten(), nn.Linear(64, 9), nn.ReLU()), (X, y)), "does not end in a linear layer"),
+        (AuditInputs(make_pipeline(StandardScaler(), Ridge()).fit(*patients(9)), patients(9)), "RBFSampler"),
+        (AuditInputs(Ridge(), patients(9)), "not fitted"),
+        (AuditInputs(net, (X, y), mean=(0.0, 1.0)), "--mean needs"),
+        (AuditInputs(net, (X, y), spread=(0.0,)), "--std must be positive"),
     ):
         with pytest.raises(ExhumeError, match=words):
             subject_of(brought)

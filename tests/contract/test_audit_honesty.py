@@ -19,19 +19,18 @@ from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 import exhume
-from audit_cases import descend, digit_pictures, patients, relu_pipeline, two_layer
 from exhume import RandomFeatureMap
 from exhume.attacks import Resources, attack_named
-from exhume.attacks.base import Progress
-from exhume.auditing import Brought, run_audit, subject_of
-from exhume.auditing.bounded import run_bounded
-from exhume.auditing.compare import beyond_chance
-from exhume.auditing.mitigate import prune_features
-from exhume.cli import common
+from exhume.attacks.interface import Progress
+from exhume.auditing import AuditInputs, run_audit, subject_of
+from exhume.auditing.mitigation.weight_edits import without_features
+from exhume.auditing.nearness import beyond_chance
+from exhume.cli import command_tools
 from exhume.errors import ExhumeError
 from exhume.report import write_audit
-from exhume.report.server import live_app, state_of
+from exhume.report.live_server import live_app, state_of
 from exhume.result import Certificate, Reconstruction, Status
+from support.models import descend, digit_pictures, patients, relu_pipeline, two_layer
 
 
 def state(net: nn.Module) -> dict[str, torch.Tensor]:
@@ -75,7 +74,7 @@ def test_a_bias_of_the_head_does_not_hide_homogeneous_features(head_bias: bool) 
 
 def test_lengths_are_read_off_biases_that_are_small_against_the_inputs() -> None:
     X, y = digit_pictures(4)
-    subject, _ = subject_of(Brought(two_layer(), (4200 * X, y)))
+    subject, _ = subject_of(AuditInputs(two_layer(), (4200 * X, y)))
     rows = subject.rows_for(subject.truth.rows)
     exact = Reconstruction(rows, Status.STALLED, "", Certificate(0, 0, 1.0, 0.0), "none", 0, 0.0)
     torch.testing.assert_close(subject.inputs_from(exact).rows, subject.truth.rows)
@@ -91,9 +90,9 @@ def test_certified_rows_of_other_data_fail_the_check_without_claiming_the_data_g
 def test_held_out_samples_that_were_trained_on_are_left_out() -> None:
     model, X, y = relu_pipeline(8)
     with pytest.raises(ExhumeError, match="all held-out samples are training samples"):
-        subject_of(Brought(model, (X, y), held_out=(X, y)))
+        subject_of(AuditInputs(model, (X, y), held_out=(X, y)))
     others, labels = patients(20, 100)
-    subject, held_out = subject_of(Brought(model, (X, y), held_out=(np.r_[X, others], np.r_[y, labels])))
+    subject, held_out = subject_of(AuditInputs(model, (X, y), held_out=(np.r_[X, others], np.r_[y, labels])))
     assert held_out is not None
     assert held_out.n == 20
     found = run_audit(subject, held_out=held_out)
@@ -125,7 +124,7 @@ def test_classes_that_the_data_lack_keep_their_outputs() -> None:
     X, y = digit_pictures(60)
     X, y = X[(y > 4) & (y < 9)][:6], y[(y > 4) & (y < 9)][:6]
     net = descend(two_layer(256), X, y)
-    subject, _ = subject_of(Brought(net, (X, y)))
+    subject, _ = subject_of(AuditInputs(net, (X, y)))
     assert subject.classes == tuple(range(10))
     assert run_audit(subject, attack=attack_named("gauss-newton", starts=1)).law.train_error == 0
 
@@ -152,9 +151,9 @@ def test_attention_and_inner_layers_are_attacked_through_the_whole_module() -> N
         init = state(net)
         for p in net.parameters():
             p.data += 1e-3 * torch.randn_like(p)
-        subject, _ = subject_of(Brought(net, (X, y), init=init))
-        assert subject.release.features.first is None  # type: ignore[union-attr]  # no layer sees whole inputs as a matrix would
-        guess = run_bounded(attack_named("gauss-newton"), subject.release, passes=50, seed=0)
+        subject, _ = subject_of(AuditInputs(net, (X, y), init=init))
+        assert subject.release.model.first is None  # type: ignore[union-attr]  # no layer sees whole inputs as a matrix would
+        guess = attack_named("gauss-newton").run(subject.release, resources=Resources(most_passes=50))
         assert len(guess.rows)
 
 
@@ -164,12 +163,12 @@ def test_a_named_head_is_cut_out_of_what_follows() -> None:
     init = state(bare)
     descend(bare, X, y)
     net = nn.Sequential(*bare, nn.Softmax(dim=1))
-    subject, _ = subject_of(Brought(net, (X, y), init=init, head="3"))
+    subject, _ = subject_of(AuditInputs(net, (X, y), init=init, head="3"))
     torch.testing.assert_close(subject.outputs(subject.truth.rows), bare(torch.as_tensor(X)).detach())
     assert subject.head == "3"
     assert run_audit(subject).verdict.rebuilt == 6
     with pytest.raises(ExhumeError, match="does not end in a linear layer"):
-        subject_of(Brought(net, (X, y)))
+        subject_of(AuditInputs(net, (X, y)))
 
 
 def test_too_few_last_weights_of_a_network_are_no_proof_of_safety() -> None:
@@ -177,7 +176,7 @@ def test_too_few_last_weights_of_a_network_are_no_proof_of_safety() -> None:
     net = two_layer(40, bias=False)
     init = state(net)
     descend(net, X, y)
-    found = exhume.audit(net, init=init, data=(X, y), knowledge=exhume.auditing.Knowledge(init="none"))
+    found = exhume.audit(net, init=init, data=(X, y), knowledge=exhume.Knowledge(init="none"))
     assert not found.law.determined
     assert found.law.weights_per_coordinate > 5
     assert found.verdict.level != "not recoverable"
@@ -195,7 +194,7 @@ def test_an_interrupted_audit_goes_on_and_does_not_repeat_what_is_finished(tmp_p
     net = two_layer(128, bias=False)
     init = state(net)
     descend(net, X, y)
-    subject, _ = subject_of(Brought(net, (X, y), init=init))
+    subject, _ = subject_of(AuditInputs(net, (X, y), init=init))
     resources = Resources(checkpoint=tmp_path / "audit.ckpt")
     seen: list[str] = []
     first = run_audit(subject, resources=resources, stage=seen.append)
@@ -218,7 +217,7 @@ def test_an_interrupted_audit_goes_on_and_does_not_repeat_what_is_finished(tmp_p
 def test_rows_that_do_not_fit_a_pipeline_are_refused(data: tuple, message: str) -> None:
     model, _, _ = relu_pipeline(6)
     with pytest.raises(ExhumeError) as error:
-        subject_of(Brought(model, data))
+        subject_of(AuditInputs(model, data))
     assert message in str(error.value)
 
 
@@ -245,12 +244,12 @@ class _Several(_Casts):
 def test_code_of_strangers_fails_in_one_line() -> None:
     data = digit_pictures(4)
     with pytest.raises(ExhumeError, match="float64"):
-        subject_of(Brought(_Casts(), data))
+        subject_of(AuditInputs(_Casts(), data))
     with pytest.raises(ExhumeError, match="three channels"):
-        subject_of(Brought(_Asserts(), data))
+        subject_of(AuditInputs(_Asserts(), data))
     with pytest.raises(ExhumeError, match="failed"):
-        subject_of(Brought(state(_Casts()), data, model=nn.Linear))
-    assert subject_of(Brought(_Several(), data))[0].release.k == 10
+        subject_of(AuditInputs(state(_Casts()), data, model=nn.Linear))
+    assert subject_of(AuditInputs(_Several(), data))[0].release.k == 10
 
 
 def test_likenesses_are_named_where_nothing_is_near_enough_to_count() -> None:
@@ -258,7 +257,7 @@ def test_likenesses_are_named_where_nothing_is_near_enough_to_count() -> None:
     net = two_layer()
     init = state(net)
     descend(net, X, y)
-    subject, held_out = subject_of(Brought(net, (X, y), init=init, held_out=digit_pictures(200, 100)))
+    subject, held_out = subject_of(AuditInputs(net, (X, y), init=init, held_out=digit_pictures(200, 100)))
     least = run_audit(subject, held_out=held_out).exposures[0].error
     strict = run_audit(subject, held_out=held_out, within=0.9 * least)
     assert strict.verdict.rebuilt == 0
@@ -268,7 +267,7 @@ def test_likenesses_are_named_where_nothing_is_near_enough_to_count() -> None:
 
 def test_columns_are_shown_in_the_models_units_where_their_statistics_are_hidden(tmp_path: Path) -> None:
     model, X, y = relu_pipeline(6)
-    hidden = exhume.audit(model, data=(X, y), knowledge=exhume.auditing.Knowledge(statistics=False))
+    hidden = exhume.audit(model, data=(X, y), knowledge=exhume.Knowledge(statistics=False))
     page = write_audit(hidden, tmp_path).read_text()
     assert "Values as the model takes them" in page
     assert f"{X[0, 3]:.5g}" not in page  # the mean area of a patient, in its own unit
@@ -277,7 +276,7 @@ def test_columns_are_shown_in_the_models_units_where_their_statistics_are_hidden
 def test_every_rung_of_an_mlp_is_measured_or_named() -> None:
     X, y = patients(8)
     model = make_pipeline(StandardScaler(), MLPRegressor(hidden_layer_sizes=(60,), max_iter=500, random_state=0)).fit(X, y)
-    pruned = prune_features(Brought(model, (X, y)), head="2", share=0.5).trained
+    pruned = without_features(AuditInputs(model, (X, y)), head="2", share=0.5).trained
     assert int((pruned[-1].coefs_[-1] == 0).all(1).sum()) == 30
     assert (model[-1].coefs_[-1] != 0).all()
 
@@ -288,7 +287,7 @@ def test_every_rung_of_an_mlp_is_measured_or_named() -> None:
 def test_options_that_mean_nothing_to_a_pipeline_are_refused(extra: dict, message: str) -> None:
     model, X, y = relu_pipeline(6)
     with pytest.raises(ExhumeError, match=message):
-        subject_of(Brought(model, (X, y), **extra))
+        subject_of(AuditInputs(model, (X, y), **extra))
 
 
 def test_a_run_whose_process_is_gone_is_not_shown_as_running(tmp_path: Path) -> None:
@@ -312,5 +311,5 @@ def test_any_token_and_any_name_can_be_compared_and_printed(tmp_path: Path, caps
     scope = {"type": "http", "method": "GET", "path": "/", "query_string": "token=é".encode(), "headers": []}
     asyncio.run(live_app(tmp_path, "secret")(scope, receive, send))
     assert sent[0]["status"] == 403
-    common.print_table("a[/b]", [("report", "c[/d]")])
+    command_tools.print_table("a[/b]", [("report", "c[/d]")])
     assert "c[/d]" in capsys.readouterr().out

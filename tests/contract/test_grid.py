@@ -31,11 +31,12 @@ from pathlib import Path
 from exhume.data import DataRequest
 from exhume.lab.engine import LocalEngine, Place
 from exhume.lab.grid import run_grid
-from exhume.lab.job import Trial
+from exhume.lab.job import TrialJob
 from exhume.lab.store import Store
-from exhume.lab.trial import Cell
+from exhume.lab.trial import Trial
 if __name__ == "__main__":
-    jobs = [Trial(Cell(DataRequest("sphere", n=6, d=30, seed=s), ratio=r, seed=s), keep=True) for s in range(4) for r in (3, 4, 5)]
+    data = {s: DataRequest("sphere", n=6, d=30, seed=s) for s in range(4)}
+    jobs = [TrialJob(Trial(data[s], ratio=r, seed=s), keep=True) for s in range(4) for r in (3, 4, 5)]
     run_grid(jobs, Store(Path(sys.argv[1])), LocalEngine(2, 1), Place())
 """
 # What a run cost differs by its nature: a resumed one pays for its last state twice.

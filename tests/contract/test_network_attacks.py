@@ -8,18 +8,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from conftest import small_sphere
 from exhume.attacks import GaussNewton, Subspace, attack_named
-from exhume.data import DataRequest, Dataset, load
+from exhume.data import DataRequest, load
 from exhume.errors import ExhumeError
+from exhume.knowledge import Knowledge
 from exhume.release import Release, load_release, save_release
 from exhume.result import Status
 from exhume.score import Score, evaluate
-from exhume.victims import NetworkVictim, RandomFeaturesVictim, Trained, train_network, train_random_features
-
-
-def two_layer(data: Dataset, ratio: float, **settings: object) -> Trained:
-    return train_network(NetworkVictim("two-layer", round(ratio * data.d * data.n), **settings), data)  # type: ignore[arg-type]
+from exhume.victims import NetworkVictim, RandomFeaturesVictim, Trained
+from support.problems import small_sphere, two_layer
 
 
 def score(trained: Trained, attack: object) -> Score:
@@ -48,20 +45,20 @@ def test_interrupted_training_ends_in_the_same_weights(loss: str, k: int, tmp_pa
 
     for _ in range(100):
         try:
-            resumed = train_network(victim, data, report=stop, checkpoint=path)
+            resumed = victim.train(data, report=stop, checkpoint=path)
             break
         except KeyboardInterrupt:
             assert path.exists()
     assert len(stops) > 2
     assert not path.exists()
-    whole = train_network(victim, data)
+    whole = victim.train(data)
     assert whole.course["train_steps"] == resumed.course["train_steps"]
     for name, value in whole.release.trained.items():
         torch.testing.assert_close(resumed.release.trained[name], value)
     with pytest.raises(KeyboardInterrupt):
-        train_network(victim, data, report=stop, checkpoint=path)
+        victim.train(data, report=stop, checkpoint=path)
     with pytest.raises(ExhumeError, match="belongs to another run"):
-        train_network(replace(victim, seed=1), data, checkpoint=path)
+        replace(victim, seed=1).train(data, checkpoint=path)
 
 
 def test_the_midpoint_lowers_floor_and_error() -> None:
@@ -90,7 +87,7 @@ def test_classification_losses(loss: str, k: int) -> None:
 
 def test_logistic_random_features_are_certified() -> None:
     data = small_sphere(d=40, n=8)
-    trained = train_random_features(RandomFeaturesVictim(p=6 * 320, loss="logistic"), data)
+    trained = RandomFeaturesVictim(p=6 * 320, loss="logistic").train(data)
     assert trained.train_loss <= 1e-2
     guess = GaussNewton().run(trained.release)
     assert guess.certified
@@ -112,7 +109,7 @@ def test_pruning_leaves_the_rest_of_the_features() -> None:
 @pytest.mark.parametrize("name", ["resnet", "vit"])
 def test_deep_networks_give_up_pictures(name: str) -> None:
     data = load(DataRequest("digits", n=2))
-    trained = train_network(NetworkVictim(name, 12 * 64 * 2, k=1, know_n=True), data)
+    trained = NetworkVictim(name, 12 * 64 * 2, k=1, knowledge=Knowledge(n=True)).train(data)
     found = score(trained, GaussNewton())
     assert found.covered == 2
     assert found.rho_signed < 0.1
@@ -128,12 +125,12 @@ def test_pictures_get_their_norms_from_one_hot_targets() -> None:
 
 def test_knowledge_is_a_switch() -> None:
     data = small_sphere(d=40, n=6)
-    last = two_layer(data, 12, k=3, know_init="last")
+    last = two_layer(data, 12, k=3, knowledge=Knowledge(init="last"))
     assert set(last.release.initial) == {"head.weight"}
     assert score(last, GaussNewton()).rho_signed < 0.05
     with pytest.raises(ExhumeError, match="before training"):
         Subspace().run(last.release)
-    none = two_layer(data, 12, k=3, know_init="none")
+    none = two_layer(data, 12, k=3, knowledge=Knowledge(init="none"))
     guess = GaussNewton().run(none.release)
     assert any("theta_0" in note for note in guess.notes)
     assert not guess.certified
@@ -142,7 +139,9 @@ def test_knowledge_is_a_switch() -> None:
 def test_kkt_rebuilds_pictures_of_its_home_victim() -> None:
     """Haim et al.: a binary network that starts near zero and is trained far beyond the first fit."""
     data = load(DataRequest("digits", n=4))
-    trained = train_network(NetworkVictim("two-layer", 500, loss="logistic", init_scale=1e-4, train_to=1e-4, know_n=True), data)
+    trained = NetworkVictim("two-layer", 500, loss="logistic", init_scale=1e-4, train_to=1e-4, knowledge=Knowledge(n=True)).train(
+        data
+    )
     assert trained.train_loss <= 1e-4
     found = score(trained, attack_named("kkt", step_size="auto", max_steps=1500))
     assert found.n_found == 8  # two candidates for each sample
@@ -152,7 +151,7 @@ def test_kkt_rebuilds_pictures_of_its_home_victim() -> None:
 def test_ntk_rebuilds_pictures_of_its_home_victim() -> None:
     """Loo et al.: a wide network whose change is small against its start."""
     data = load(DataRequest("digits", n=4))
-    trained = train_network(NetworkVictim("two-layer", 500, know_n=True), data)
+    trained = NetworkVictim("two-layer", 500, knowledge=Knowledge(n=True)).train(data)
     found = score(trained, attack_named("ntk", step_size="auto", max_steps=1500))
     assert found.ssim > found.chance_ssim + 0.4  # type: ignore[operator]
     assert found.rho_signed < 0.6 < found.chance_signed
@@ -166,11 +165,11 @@ def test_rivals_say_which_victim_they_take() -> None:
     with pytest.raises(ExhumeError, match="Use --attack kkt"):
         attack_named("kkt-multiclass").run(binary)
     with pytest.raises(ExhumeError, match="random features have one"):
-        attack_named("ntk").run(train_random_features(RandomFeaturesVictim(p=100), data).release)
+        attack_named("ntk").run(RandomFeaturesVictim(p=100).train(data).release)
 
 
 def test_a_step_that_is_too_large_is_told() -> None:
-    release = two_layer(small_sphere(d=10, n=3), 4, know_n=True).release
+    release = two_layer(small_sphere(d=10, n=3), 4, knowledge=Knowledge(n=True)).release
     with pytest.raises(ExhumeError, match="--step-size auto"):
         attack_named("ntk", step_size=1e200).run(release)
 
@@ -188,7 +187,7 @@ def test_pictures_of_unknown_norm_are_stretched_to_their_range() -> None:
 @pytest.mark.parametrize("name", ["two-layer", "resnet"])
 def test_the_papers_attack_descends_on_networks(name: str) -> None:
     data = load(DataRequest("digits", n=2))
-    release = train_network(NetworkVictim(name, 8 * 64 * 2, know_n=True), data).release
+    release = NetworkVictim(name, 8 * 64 * 2, knowledge=Knowledge(n=True)).train(data).release
     guess = attack_named("projection-gd", max_steps=100, step_size=2.0).run(release)
     assert guess.curve.loss[-1] < guess.curve.loss[0]
     assert torch.allclose(guess.rows.norm(dim=1), torch.full((2,), 8.0, dtype=torch.float64))
@@ -198,7 +197,7 @@ def test_a_network_release_survives_a_file(tmp_path: Path) -> None:
     release = two_layer(small_sphere(d=10, n=3), 4, k=2).release
     save_release(release, tmp_path / "r.safetensors")
     back = load_release(tmp_path / "r.safetensors")
-    assert (back.features, back.facts) == (release.features, release.facts)
+    assert (back.model, back.facts) == (release.model, release.facts)
     for side in ("trained", "initial"):
         ours, theirs = getattr(release, side), getattr(back, side)
         assert ours.keys() == theirs.keys()
@@ -211,15 +210,15 @@ def test_misuse_is_refused() -> None:
     with pytest.raises(ExhumeError, match="linearisation point"):
         GaussNewton(linearise="end").run(release)
     with pytest.raises(ExhumeError, match="random features have none"):
-        Subspace().run(train_random_features(RandomFeaturesVictim(p=200), data).release)
+        Subspace().run(RandomFeaturesVictim(p=200).train(data).release)
     for settings, message in (
         ({"loss": "logistic", "k": 3}, "exactly 1 output"),
         ({"loss": "cross-entropy"}, "at least 2 outputs"),
-        ({"loss": "hinge"}, "must be one of"),
+        ({"loss": "hinge"}, "unknown loss .hinge."),
         ({"prune": 1.5}, "between 0 and 1"),
         ({"weight_decay": -1.0}, "must not be negative"),
     ):
         with pytest.raises(ExhumeError, match=message):
             two_layer(data, 4, **settings)
     with pytest.raises(ExhumeError, match="square pictures"):
-        train_network(NetworkVictim("resnet", 490), data)
+        NetworkVictim("resnet", 490).train(data)

@@ -7,16 +7,17 @@ from dataclasses import replace
 import pytest
 import torch
 
-from conftest import small_sphere, trained
 from exhume.attacks import GaussNewton, Resources, attack_named
-from exhume.attacks.published import PROJECTION_GD
+from exhume.attacks.gradient_matching.published import PROJECTION_GD
 from exhume.data import DataRequest, Dataset, load
 from exhume.errors import ExhumeError
 from exhume.features import ACTIVATIONS, activation
-from exhume.lab import Cell, run_trial
+from exhume.knowledge import Knowledge
+from exhume.lab import Trial, run_trial
 from exhume.release import Release
 from exhume.result import Status
 from exhume.score import Score, evaluate
+from support.problems import small_sphere, trained
 
 
 def attacked(dataset: Dataset, release: Release, seed: int = 0, **settings: object) -> tuple[Score, object]:
@@ -70,7 +71,7 @@ def test_labels_give_the_norms_with_and_without_ridge() -> None:
 
 def test_hidden_labels_leave_directions_only() -> None:
     data = load(DataRequest("digits", n=12))
-    score, guess = attacked(data, trained(data, ratio=8, know_labels=False))
+    score, guess = attacked(data, trained(data, ratio=8, knowledge=Knowledge(labels=False)))
     assert guess.scale == "unknown"
     assert score.rho_direction < 1e-4
     assert score.rho_signed > 0.05
@@ -91,9 +92,9 @@ def test_a_duplicate_is_reported_once() -> None:
 
     rows, labels = torch.cat([base.rows, base.rows[3:4]]), torch.cat([base.labels, base.labels[3:4]])
     doubled = replace(base, rows=rows, labels=labels)
-    from exhume.victims import RandomFeaturesVictim, train_random_features
+    from exhume.victims import RandomFeaturesVictim
 
-    result = train_random_features(RandomFeaturesVictim(p=6000), doubled)
+    result = RandomFeaturesVictim(p=6000).train(doubled)
     score, _ = attacked(result.truth, result.release)
     assert score.n_true == score.n_found == 10
     assert score.worst_row < 1e-4
@@ -121,7 +122,7 @@ def test_zero_loss_with_too_few_equations_says_so() -> None:
 
 def test_paper_attack_descends_and_keeps_the_sphere() -> None:
     data = small_sphere(d=20, n=5)
-    release = trained(data, ratio=10, know_n=True)
+    release = trained(data, ratio=10, knowledge=Knowledge(n=True))
     guess = attack_named("projection-gd", max_steps=3000).run(release, seed=0)
     assert guess.curve.loss[-1] < guess.curve.loss[0] / 10
     torch.testing.assert_close(guess.rows.norm(dim=1), torch.full((5,), 20**0.5, dtype=torch.float64))
@@ -150,7 +151,7 @@ def test_inputs_of_many_dimensions_are_found_by_streaming() -> None:
 
 @pytest.mark.parametrize(("n", "ratio", "seed"), [(1, 10.0, 6), (2, 6.0, 3), (2, 6.0, 4)])
 def test_a_sample_split_in_its_linear_cell_does_not_count_twice(n: int, ratio: float, seed: int) -> None:
-    result = run_trial(Cell(DataRequest("sphere", d=760, n=n, seed=seed), ratio=ratio, seed=seed, dtype="float32"))
+    result = run_trial(Trial(DataRequest("sphere", d=760, n=n, seed=seed), ratio=ratio, seed=seed, dtype="float32"))
     assert result.guess.certified
     assert result.score.n_found == n
     assert result.score.rho_signed < 1e-4
@@ -186,7 +187,7 @@ def test_cifar10_pictures_come_back(cifar10_file: object) -> None:
 
 @pytest.mark.parametrize("p", [4, 20, 40, 62])
 def test_with_fewer_weights_than_nuisance_columns_the_attack_says_that_it_cannot(p: int) -> None:
-    row = run_trial(Cell(DataRequest("sphere", n=10, d=30), p=p, allow_underfit=True)).row()
+    row = run_trial(Trial(DataRequest("sphere", n=10, d=30), p=p, allow_underfit=True)).row()
     assert row["status"] == "stalled"
     assert not row["certified"]
     assert row["rho"] > 0.5
@@ -195,7 +196,7 @@ def test_with_fewer_weights_than_nuisance_columns_the_attack_says_that_it_cannot
 def test_weights_that_hold_no_rows_end_in_a_stall() -> None:
     """Free norms, weights shuffled over the features: the pursuit finds nothing that stands out, and says so."""
     data = small_sphere(d=10, n=4)
-    release = trained(data, ratio=10, activation="cosine", know_norm=False)
+    release = trained(data, ratio=10, activation="cosine", knowledge=Knowledge(statistics=False))
     order = torch.randperm(release.p, generator=torch.Generator().manual_seed(0))
     guess = GaussNewton().run(replace(release, weights=release.weights[:, order].contiguous()))
     assert guess.status is Status.STALLED

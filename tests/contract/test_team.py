@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from conftest import small_sphere, trained
-from exhume.features import RandomFeatures
+from exhume.features import FeatureMemory, RandomFeatures, RandomFeaturesSpec
 from exhume.linalg import blocks
-from exhume.linalg.team import Team
+from exhume.parallel.team import Team
 from exhume.release import save_release
 from exhume.result import load_reconstruction
+from support.problems import small_sphere, trained
 
 
 @pytest.fixture
@@ -40,9 +40,9 @@ def run(release: Path, out: Path, *options: str, processes: int = 1, wait: bool 
 
 def test_blocks_are_shared_without_gap_or_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "_BLOCK_BYTES", 256 * 20 * 8)
-    spec = RandomFeatures.describe(20, 1500, "cosine", 3)
+    spec = RandomFeaturesSpec.describe(20, 1500, "cosine", 3)
     whole = RandomFeatures(spec, dtype=torch.float64)
-    parts = [RandomFeatures(spec, dtype=torch.float64, team=Team(rank, 2)) for rank in range(2)]
+    parts = [RandomFeatures(spec, dtype=torch.float64, memory=FeatureMemory(team=Team(rank, 2))) for rank in range(2)]
     count = whole.whole_blocks(900)
     assert sum(part.held(count) for part in parts) == count
     values = torch.arange(1500)

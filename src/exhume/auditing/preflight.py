@@ -7,14 +7,12 @@ from dataclasses import dataclass
 
 import torch
 
-from exhume.attacks.network import row_space
+from exhume.attacks.span.trained_network import row_space
+from exhume.auditing.loaders.torch_modules import FITTED
 from exhume.auditing.subject import Subject
-from exhume.auditing.torch_model import FITTED
 from exhume.data import Dataset
-from exhume.features import ModuleFeatures, RandomFeatures, activation, read_activation
-from exhume.features.networks import architecture, build_network, homogeneous
-from exhume.lab.law import expect
-from exhume.release import FeatureSpec, NetworkSpec
+from exhume.features import activation, read_activation
+from exhume.law.expectation import expect
 
 # The effective dimension counts the principal directions that carry this share of the inputs' energy.
 _ENERGY = 0.99
@@ -60,11 +58,11 @@ class Preflight:
 def preflight(subject: Subject) -> Preflight:
     """Counting, the data's spectrum, the fit, the features' conditioning and drift, and what was measured at this ratio."""
     release, truth = subject.release, subject.truth
-    spec, k = release.features, release.k
+    k = release.k
     Phi, seconds_per_pass = _features(subject)
     rank = int(torch.linalg.matrix_rank((release.weights @ release.weights.T).double()))
     p = release.p * k
-    law = expect(release.p * rank, release.d, truth.n, spec.activation)
+    law = expect(release.p * rank, release.d, truth.n, release.model.activation)
     values = torch.linalg.eigvalsh((Phi @ Phi.T).double())
     energy = torch.linalg.svdvals(truth.rows).square()
     r = int((energy.cumsum(0) < _ENERGY * energy.sum()).sum()) + 1
@@ -78,7 +76,7 @@ def preflight(subject: Subject) -> Preflight:
         )
     if drift is not None and drift > _FAR:
         warnings.append(f"features moved by {drift:.0%} while training: what is rebuilt will be less exact")
-    if isinstance(spec, NetworkSpec) and not release.initial:
+    if release.trained and not release.initial:
         warnings.append("weights before training are not known: the last layer's start acts as noise")
     return Preflight(
         p=p,
@@ -128,26 +126,22 @@ def _features(subject: Subject) -> tuple[torch.Tensor, float]:
     """Features of the training rows (n, p) at the trained weights, and the seconds that a pass over them takes."""
     release, rows = subject.release, subject.rows_for(subject.truth.rows)
     start = time.perf_counter()
-    if isinstance(release.features, FeatureSpec):
-        drawn = RandomFeatures(release.features, dtype=torch.float64)
-        Phi = torch.cat([drawn.activation.value(block.preactivation(rows)) for block in drawn.blocks()]).T
-    else:
-        Phi = ModuleFeatures.of_release(release, dtype=torch.float64).value(rows)
+    Phi = torch.cat(list(release.model.feature_blocks(release.trained)(rows))).T
     return Phi, time.perf_counter() - start
 
 
 def _seconds(subject: Subject, one_pass: float, skinny: float) -> float:
     """A typical attack's time: by GEMMs where those are all, else by a pass that was timed here."""
-    spec = subject.release.features
-    if isinstance(spec, NetworkSpec) and not architecture(spec.architecture).one_hidden_layer:
+    model = subject.release.model
+    if not model.one_hidden_layer:
         return _NETWORK_PASSES * one_pass
-    return skinny if activation(spec.activation).homogeneous else _PURSUIT_PASSES * one_pass
+    return skinny if activation(model.activation).homogeneous else _PURSUIT_PASSES * one_pass
 
 
 def _trained_weights(subject: Subject) -> int:
     """Weights that training changed or may have changed."""
     release = subject.release
-    if release.fixed_features:
+    if release.features_stayed:
         return release.p * release.k
     moved = (v for name, v in release.trained.items() if name not in release.initial or not torch.equal(v, release.initial[name]))
     return sum(value.numel() for value in moved)
@@ -156,34 +150,32 @@ def _trained_weights(subject: Subject) -> int:
 def _drift(subject: Subject) -> float | None:
     """||Phi_T - Phi_0|| / ||Phi_0|| on the training rows, where the start is known."""
     release = subject.release
-    spec = release.features
-    if isinstance(spec, FeatureSpec) or set(release.initial) != set(release.trained):
-        return 0.0 if isinstance(spec, FeatureSpec) else None
+    if not release.trained:
+        return 0.0
+    if set(release.initial) != set(release.trained):
+        return None
     rows = subject.rows_for(subject.truth.rows)
     before, after = (
-        ModuleFeatures(build_network(spec, side), spec.input_shape, dtype=torch.float64).value(rows)
-        for side in (release.initial, release.trained)
+        release.network.features_at(side, dtype=torch.float64).value(rows) for side in (release.initial, release.trained)
     )
     return float((after - before).norm() / before.norm())
 
 
 def _first_layer_rank(subject: Subject) -> int | None:
-    release, spec = subject.release, subject.release.features
-    if isinstance(spec, FeatureSpec):
+    first = subject.release.first_layer()
+    if first is None or torch.equal(*first):
         return None
-    first = f"{spec.first}.weight"
-    if first not in release.initial or torch.equal(release.initial[first], release.trained[first]):
-        return None
-    return int(row_space((release.trained[first] - release.initial[first]).flatten(1)).shape[1])
+    before, after = first
+    return int(row_space((after - before).flatten(1)).shape[1])
 
 
 def _identifiable(subject: Subject) -> tuple[str, str]:
     """Whether sign and length of a row leave a trace, in words."""
-    spec, facts = subject.release.features, subject.release.facts
-    if isinstance(spec, NetworkSpec) and not architecture(spec.architecture).one_hidden_layer:
-        scale = "lost: the network is homogeneous" if homogeneous(spec) else "in the features"
+    model, facts = subject.release.model, subject.release.facts
+    if not model.one_hidden_layer:
+        scale = "lost: the network is homogeneous" if model.homogeneous else "in the features"
         return "in the features", scale if not (facts.one_hot or facts.label_size) else "from fitted labels"
-    reading = read_activation(activation(spec.activation))
+    reading = read_activation(activation(model.activation))
     sign = reading.sign_reason if reading.sign_identifiable else f"hidden: {reading.sign_reason}"
     if subject.constant:
         return sign, "read off the biases"

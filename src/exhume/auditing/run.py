@@ -9,16 +9,17 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from exhume.attacks import Attack, Resources, Watch
-from exhume.attacks.base import ignore, run_of
-from exhume.auditing.calibrate import Calibration, calibrate
-from exhume.auditing.choose import Option, choose
-from exhume.auditing.compare import directions, near, nearest, views
+from exhume.attacks import Attack, Resources, Watch, ignore
+from exhume.attacks.run import run_identity
+from exhume.auditing.attack_order import Option, choose
+from exhume.auditing.calibration import Calibration, calibrate
+from exhume.auditing.nearness import directions, near, nearest, views
 from exhume.auditing.preflight import Preflight, preflight, training_error
-from exhume.auditing.subject import Knowledge, Subject
+from exhume.auditing.subject import Subject
 from exhume.auditing.verdict import LIMITS, Verdict, judge
 from exhume.data import Dataset
 from exhume.errors import ExhumeError
+from exhume.knowledge import Knowledge
 from exhume.linalg.blocks import peak_rss_mb
 from exhume.release import Release
 from exhume.result import Reconstruction, Status, load_reconstruction, save_reconstruction
@@ -140,7 +141,7 @@ def run_audit(
     utility = {"train_error": training_error(subject, subject.truth)[0]}
     if held_out is not None:
         utility["held_out_error"] = training_error(subject, held_out)[0]
-    fitted_alone = subject.release.fixed_features or subject.release.initial
+    fitted_alone = subject.release.features_stayed or subject.release.initial
     return Audit(
         subject=subject,
         knowledge=knowledge if fitted_alone else replace(knowledge, init="none"),
@@ -186,7 +187,7 @@ def _resumed(option: Option, release: Release, seed: int, watch: Watch, resource
     """The attack's answer; with a checkpoint each attempt has files of its own, and a finished one is not run again."""
     if resources.checkpoint is None:
         return option.attack.run(release, seed=seed, watch=watch, resources=resources)
-    key = hashlib.sha256(json.dumps(run_of(option.attack, release, seed), sort_keys=True).encode()).hexdigest()[:12]
+    key = hashlib.sha256(json.dumps(run_identity(option.attack, release, seed), sort_keys=True).encode()).hexdigest()[:12]
     path = resources.checkpoint.with_name(f"{resources.checkpoint.name}.{key}")
     finished = path.with_name(f"{path.name}.done")
     if finished.is_file():

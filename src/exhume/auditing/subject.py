@@ -20,16 +20,6 @@ Encode = Callable[[np.ndarray, np.ndarray], Dataset]
 
 
 @dataclass(frozen=True)
-class Knowledge:
-    """What the attacker is assumed to know besides the trained weights and the model's graph."""
-
-    init: str = "all"  # weights before training: "all", "last" (of the last layer only) or "none"
-    n: bool = False  # the number of training samples
-    statistics: bool = True  # mean and spread of the inputs, and with them the range of a pixel
-    labels: bool = True  # that targets are one-hot or of one size, and fitted
-
-
-@dataclass(frozen=True)
 class Subject:
     """One model under audit. Attacks see `release`, whose rows are `stretch` times the model's inputs, a 1 appended for a bias."""
 

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from exhume.errors import ExhumeError
-from exhume.features import RandomFeatures
+from exhume.features import FeatureMemory, RandomFeatures, RandomFeaturesSpec
 
 _KEEP_BYTES = 1 << 30
 
@@ -35,8 +35,7 @@ class RandomFeatureMap(TransformerMixin, BaseEstimator):
         """phi of every row, (n, p)."""
         check_is_fitted(self, "n_features_in_")
         rows = torch.as_tensor(validate_data(self, X, reset=False, dtype=np.float64))
-        features = self._map()
-        return torch.cat([features.activation.value(block.preactivation(rows)) for block in features.blocks()]).T.numpy()
+        return torch.cat(list(self._map().values(rows))).T.numpy()
 
     def layer(self) -> dict[str, torch.Tensor]:
         """V (p, d) and, for cosine features, their phases, under the names of a two-layer network."""
@@ -46,5 +45,5 @@ class RandomFeatureMap(TransformerMixin, BaseEstimator):
         return layer | ({"first.bias": torch.cat(phases)} if phases else {})
 
     def _map(self) -> RandomFeatures:
-        spec = RandomFeatures.describe(self.n_features_in_, self.n_components, self.activation, self.seed)
-        return RandomFeatures(spec, dtype=torch.float64, keep_bytes=_KEEP_BYTES)
+        spec = RandomFeaturesSpec.describe(self.n_features_in_, self.n_components, self.activation, self.seed)
+        return RandomFeatures(spec, dtype=torch.float64, memory=FeatureMemory(keep_bytes=_KEEP_BYTES))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from exhume.auditing.calibrate import LIKENESS, Calibration
+from exhume.auditing.calibration import LIKENESS, Calibration
 from exhume.auditing.preflight import Preflight
+from exhume.counting import MARGIN
 from exhume.result import Reconstruction
 
 LIMITS = (
@@ -97,9 +98,9 @@ def judge(
         return Verdict(
             "not recoverable",
             "Not recoverable by these attacks: the weights hold too few numbers to pin the samples down.",
-            f"{law.equations_per_unknown:.3g} equations per unknown (p / (d n) = {law.ratio:.3g}), where at least 1.1 are needed: "
-            f"a margin of {1.1 / law.equations_per_unknown:.3g}. None of {n} samples was rebuilt {share}. Attacks that know more "
-            "about the data (a prior, some of its samples) need fewer equations.",
+            f"{law.equations_per_unknown:.3g} equations per unknown (p / (d n) = {law.ratio:.3g}), where at least {MARGIN:g} "
+            f"are needed: a margin of {MARGIN / law.equations_per_unknown:.3g}. None of {n} samples was rebuilt {share}. Attacks "
+            "that know more about the data (a prior, some of its samples) need fewer equations.",
             0,
             n,
             certified=False,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from exhume import __version__
-from exhume.cli.common import Commands
+from exhume.cli.command_tools import Commands
+from exhume.version import __version__
 
 _EPILOG = """\b
 Start here

@@ -6,13 +6,13 @@ from dataclasses import asdict
 
 import click
 
-from exhume.cli import common
+from exhume.cli import command_tools as tools
 
 
 @click.command("activation", short_help="What an activation gives away: sign, scale, start.")
 @click.argument("name", required=False)
-@common.json_option
-@common.guarded
+@tools.json_option
+@tools.guarded
 def command(name: str | None, as_json: bool) -> None:
     """Hermite coefficients of activation NAME and what they imply; without NAME, a list.
 
@@ -24,17 +24,17 @@ def command(name: str | None, as_json: bool) -> None:
     if name is None:
         listed = {one.name: one.formula for one in ACTIVATIONS.values()}
         if as_json:
-            common.emit_json(listed)
+            tools.emit_json(listed)
         else:
-            common.print_table("activations", list(listed.items()))
+            tools.print_table("activations", list(listed.items()))
         return
     one = activation(name)
     reading = read_activation(one)
     if as_json:
-        common.emit_json({"name": one.name, "formula": one.formula} | asdict(reading))
+        tools.emit_json({"name": one.name, "formula": one.formula} | asdict(reading))
         return
     yes = {True: "yes", False: "no"}
-    common.print_table(
+    tools.print_table(
         f"{one.name}: phi(z) = {one.formula}",
         [
             *((f"mu_{l}", f"{c:+.6f}") for l, c in enumerate(reading.coefficients)),

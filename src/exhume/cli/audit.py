@@ -9,16 +9,21 @@ from typing import Any
 
 import click
 
-from exhume.cli import brought, common
+from exhume.cli import command_tools as tools
+from exhume.cli.live_session import live_session
+from exhume.cli.options.attack import AttackName
+from exhume.cli.options.knowledge import knowledge_from, knowledge_options
+from exhume.cli.options.own_model import inputs_from, model_options, own_data_options
+from exhume.cli.options.resources import resource_options, resources_from
 
 LEAKS = 3  # exit code: more was rebuilt than --fail-above allows
 
 
 @click.command("audit", short_help="Can these weights be released? Your model, a verdict, a report.")
-@brought.model_options
-@brought.data_options
-@brought.knowledge_options
-@click.option("--attack", help="Run this attack only (default: by what is known; --explain tells).")
+@model_options
+@own_data_options
+@knowledge_options
+@click.option("--attack", type=AttackName(), help="Run this attack only (default: by what is known; --explain tells).")
 @click.option("--explain", is_flag=True, help="Say which attacks would be run, and why, and stop.")
 @click.option(
     "--fail-above", type=float, default=0.0, show_default=True, help="Exit with 3 if a larger share of samples is rebuilt."
@@ -26,10 +31,10 @@ LEAKS = 3  # exit code: more was rebuilt than --fail-above allows
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path("exhume-audit"), show_default=True, help="Folder of the report."
 )
-@common.resource_options
-@common.seed_option
-@common.json_option
-@common.guarded
+@resource_options
+@tools.seed_option
+@tools.json_option
+@tools.guarded
 def command(**options: Any) -> None:
     """Attack your own model with its own training data at hand, and say what an attacker could rebuild.
 
@@ -43,63 +48,44 @@ def command(**options: Any) -> None:
     from exhume.attacks import attack_named
     from exhume.auditing import choose, run_audit, subject_of
     from exhume.errors import ExhumeError
-    from exhume.files import require_writable
-    from exhume.report import LiveRun, write_audit
+    from exhume.report import write_audit
+    from exhume.storage.atomic import require_writable
 
     if not 0 <= options["fail_above"] <= 1:
         raise ExhumeError(f"--fail-above is a share between 0 and 1, got {options['fail_above']}.")
-    knowledge = brought.knowledge_from(options)
-    subject, held_out = subject_of(brought.brought_from(options), knowledge)
+    knowledge = knowledge_from(options)
+    subject, held_out = subject_of(inputs_from(options), knowledge)
     attack = None if options["attack"] is None else attack_named(options["attack"])
     if options["explain"]:
         _explain([(o.attack.name, o.place, o.why) for o in choose(subject.release)], as_json=options["as_json"])
         return
     require_writable(options["out"] / "index.html")
-    resources = common.resources_from(
-        options["memory"], options["device"], options["threads"], options["checkpoint"], cache=options["cache"]
-    )
-    live = LiveRun(options["out"], subject)
-    quiet = options["quiet"] or options["as_json"]
-
-    def stage(text: str) -> None:
-        live.stage(text)
-        if not quiet:
-            click.echo(text, err=True)
-
-    try:
-        with common.progress(quiet=quiet) as show:
-
-            def watch(now: Any) -> None:
-                live(now)
-                show(now)
-
-            audit = run_audit(
-                subject,
-                knowledge=knowledge,
-                held_out=held_out,
-                attack=attack,
-                within=options["within"],
-                seed=options["seed"],
-                watch=watch,
-                stage=stage,
-                resources=resources,
-            )
+    resources = resources_from(options)
+    with live_session(options["out"], subject, quiet=options["quiet"] or options["as_json"]) as session:
+        audit = run_audit(
+            subject,
+            knowledge=knowledge,
+            held_out=held_out,
+            attack=attack,
+            within=options["within"],
+            seed=options["seed"],
+            watch=session.watch,
+            stage=session.stage,
+            resources=resources,
+        )
         page = write_audit(audit, options["out"], command=shlex.join(["exhume", *sys.argv[1:]]))
-    except BaseException as error:
-        live.ended("interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
-        raise
-    live.ended("done", audit.verdict.headline)
+        session.headline(audit.verdict.headline)
     if options["as_json"]:
-        common.emit_json(audit.row() | {"page": str(page)})
+        tools.emit_json(audit.row() | {"page": str(page)})
     else:
         verdict = audit.verdict
-        common.print_table(
+        tools.print_table(
             verdict.headline,
             [
                 ("why", verdict.detail),
                 ("law", f"p / (d n) = {audit.law.ratio:.3g}, p / (r n) = {audit.law.ratio_effective:.3g}"),
                 ("status", f"{audit.guess.status.value}: {audit.guess.reason}"),
-                ("took", common.human_seconds(audit.seconds)),
+                ("took", tools.human_seconds(audit.seconds)),
                 *(("note", warning) for warning in audit.law.warnings),
                 ("report", str(page.resolve())),
             ],
@@ -110,7 +96,7 @@ def command(**options: Any) -> None:
 
 def _explain(options: list[tuple[str, int | None, str]], *, as_json: bool) -> None:
     if as_json:
-        common.emit_json({"options": [{"attack": name, "place": place, "why": why} for name, place, why in options]})
+        tools.emit_json({"options": [{"attack": name, "place": place, "why": why} for name, place, why in options]})
         return
     lines = [(f"{place}. {name}" if place else f"   {name}", why if place else f"not run: {why}") for name, place, why in options]
-    common.print_table("attacks, in their order; a later one is run where those before it stall", lines)
+    tools.print_table("attacks, in their order; a later one is run where those before it stall", lines)

@@ -7,21 +7,24 @@ from typing import Any
 
 import click
 
-from exhume.cli import common
+from exhume.cli import command_tools as tools
+from exhume.cli.options.attack import descent_options
+from exhume.cli.options.data import data_options
+from exhume.cli.options.resources import resource_options, resources_from
+from exhume.cli.options.trial import trial_from, victim_options
 
 
 @click.command("compare", short_help="Several attacks on one victim: one table, one picture.")
-@common.data_options
-@common.victim_options
+@data_options
+@victim_options
 @click.option("--attacks", help="Names with commas between them (default: all that can take the victim).")
-@click.option("--max-steps", type=int, help="Most steps of the attacks that descend (default: as published).")
-@click.option("--step-size", type=common.StepSize(), help="Of the attacks that descend: a number or auto (default: as published).")
-@common.resource_options
-@common.seed_option
+@descent_options
+@resource_options
+@tools.seed_option
 @click.option("--out", type=click.Path(path_type=Path), help="Also write a page with the table and the picture here.")
 @click.option("--list", "only_list", is_flag=True, help="Name all attacks and what each has to know.")
-@common.json_option
-@common.guarded
+@tools.json_option
+@tools.guarded
 def command(**options: Any) -> None:
     """Train one victim and run several attacks on its weights.
 
@@ -30,10 +33,9 @@ def command(**options: Any) -> None:
     exhume compare --victim two-layer --data digits --n 10 --ratio 4 --know-n --step-size auto --max-steps 5000 --out page/
     """
     from exhume.attacks import ATTACKS
-    from exhume.cli.cell import cell_from
     from exhume.errors import ExhumeError
-    from exhume.files import require_writable
     from exhume.lab import TrialResult, compare
+    from exhume.storage.atomic import require_writable
 
     if only_list(options):
         return
@@ -45,25 +47,25 @@ def command(**options: Any) -> None:
         require_writable(options["out"] / "index.html")
     names = options["attacks"].split(",") if options["attacks"] else list(ATTACKS)
     attacks = [_attack(name.strip(), options) for name in names]
-    resources = common.resources_from(options["memory"], options["device"], options["threads"], None, cache=options["cache"])
+    resources = resources_from(options)
 
     def announce(result: TrialResult) -> None:
         if not options["quiet"]:
-            took = common.human_seconds(result.guess.seconds)
+            took = tools.human_seconds(result.guess.seconds)
             click.echo(f"{result.guess.attack:<15} error {result.score.rho_signed:.2g} in {took}", err=True)
 
-    with common.progress(quiet=options["quiet"]) as watch:
-        done = compare(cell_from(options), attacks, watch=watch, resources=resources, finished=announce)
+    with tools.progress(quiet=options["quiet"]) as watch:
+        done = compare(trial_from(options), attacks, watch=watch, resources=resources, finished=announce)
     if not done.results:
         raise ExhumeError(f"no attack can take this victim: {done.refused[0][1]}")
-    rows = [result.row() | {"needs": result.cell.attack.needs} for result in done.results]
+    rows = [result.row() | {"needs": result.trial.attack.needs} for result in done.results]
     page = None
     if options["out"] is not None:
         from exhume.report import write_comparison
 
         page = write_comparison(done, options["out"])
     if options["as_json"]:
-        common.emit_json({"attacks": rows, "refused": dict(done.refused), "page": None if page is None else str(page)})
+        tools.emit_json({"attacks": rows, "refused": dict(done.refused), "page": None if page is None else str(page)})
         return
     _print(rows, done.refused, page)
 
@@ -75,7 +77,7 @@ def only_list(options: dict[str, Any]) -> bool:
     if not options["only_list"]:
         return False
     if options["as_json"]:
-        common.emit_json({name: {"about": attack.about, "needs": attack.needs} for name, attack in ATTACKS.items()})
+        tools.emit_json({name: {"about": attack.about, "needs": attack.needs} for name, attack in ATTACKS.items()})
     else:
         for name, attack in ATTACKS.items():
             click.echo(f"{name:<15} {attack.about}\n{'':<15} needs: {attack.needs}")
@@ -84,11 +86,10 @@ def only_list(options: dict[str, Any]) -> bool:
 
 def _attack(name: str, options: dict[str, Any]) -> Any:
     """The attack of that name; settings of a descent go to those that descend."""
-    from exhume.attacks import ATTACKS, Unified
+    from exhume.attacks import ATTACKS, attack_named, settings_of
 
-    descends = isinstance(ATTACKS.get(name), Unified)
-    steps = (options["max_steps"], options["step_size"]) if descends else (None, None)
-    return common.attack_from(name, None, None, *steps)
+    takes = settings_of(name) if name in ATTACKS else set()
+    return attack_named(name, **{key: options[key] for key in ("max_steps", "step_size") if key in takes})
 
 
 def _print(rows: list[dict[str, Any]], refused: tuple[tuple[str, str], ...], page: Path | None) -> None:

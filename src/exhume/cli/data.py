@@ -6,19 +6,16 @@ from typing import Any
 
 import click
 
-from exhume.cli import common
+from exhume.cli import command_tools as tools
+from exhume.cli.options.data import request_from, subset_options
 
 
 @click.command("data", short_help="List the data sources, or look at one.")
 @click.argument("name", required=False)
-@click.option("--n", type=int, help="Number of samples.")
-@click.option("--d", type=int, help="Input dimension (sphere only).")
-@click.option("--size", type=int, help="Average photographs down to this many pixels per side.")
-@click.option("--data-dir", type=click.Path(), help="Archive, folder or npz of the data source.")
-@click.option("--data-file", type=click.Path(), help="Your rows: npz with X and y, or CSV, label last.")
-@common.seed_option
-@common.json_option
-@common.guarded
+@subset_options
+@tools.seed_option
+@tools.json_option
+@tools.guarded
 def command(name: str | None, as_json: bool, **options: Any) -> None:
     """List the data sources, or load source NAME and say what is in it.
 
@@ -26,20 +23,16 @@ def command(name: str | None, as_json: bool, **options: Any) -> None:
     exhume data
     exhume data cifar10 --data-dir cifar-10-python.tar.gz --n 10
     """
-    from pathlib import Path
-
-    from exhume.data import SOURCES, DataRequest, load
+    from exhume.data import SOURCES, load
 
     if name is None:
         if as_json:
-            common.emit_json({key: {"about": one.about, "needs": one.needs} for key, one in SOURCES.items()})
+            tools.emit_json({key: {"about": one.about, "needs": one.needs} for key, one in SOURCES.items()})
         else:
             rows = [(key, one.about + (f"; needs {one.needs}" if one.needs else "")) for key, one in SOURCES.items()]
-            common.print_table("data sources", rows)
+            tools.print_table("data sources", rows)
         return
-    data_dir, data_file = (Path(options[key]) if options[key] else None for key in ("data_dir", "data_file"))
-    wanted = {key: options[key] for key in ("n", "d", "seed", "size")}
-    dataset = load(DataRequest(name, data_dir=data_dir, data_file=data_file, **wanted))
+    dataset = load(request_from(name, options))
     norms = dataset.rows.norm(dim=1)
     facts: dict[str, Any] = {
         "name": dataset.name,
@@ -53,9 +46,9 @@ def command(name: str | None, as_json: bool, **options: Any) -> None:
         "columns": list(dataset.columns),
     }
     if as_json:
-        common.emit_json(facts)
+        tools.emit_json(facts)
         return
-    common.print_table(
+    tools.print_table(
         dataset.name,
         [
             ("kind", f"{dataset.kind}, one input has shape {dataset.shape}"),

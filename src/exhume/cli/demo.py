@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from exhume.cli import common
+from exhume.cli import command_tools as tools
+from exhume.cli.options.resources import resources_from
 
 
 @click.command("demo", short_help="Pictures and patients rebuilt from weights, on one page.")
@@ -17,48 +18,48 @@ from exhume.cli import common
 @click.option("--open", "show", is_flag=True, help="Open the page in a browser.")
 @click.option("--threads", type=int, help="CPU threads (default: all).")
 @click.option("--quiet", is_flag=True, help="No progress.")
-@common.json_option
-@common.guarded
+@tools.json_option
+@tools.guarded
 def command(**options: Any) -> None:
     """Train two small models on data that ships with scikit-learn, rebuild that data from their weights, show it.
 
     Handwritten digits come back as pictures, breast-cancer patients as table rows. No download, under a minute.
     """
     from exhume.data import DataRequest
-    from exhume.files import require_writable
-    from exhume.lab import Cell, run_trial
+    from exhume.lab import Trial, run_trial
     from exhume.report import Recorder, Story, write_page
+    from exhume.storage.atomic import require_writable
 
     require_writable(options["out"] / "index.html")
-    resources = common.resources_from("2GB", "auto", options["threads"], None)
+    resources = resources_from({"memory": "2GB", "threads": options["threads"]})
     quiet = options["quiet"] or options["as_json"]
-    cells = [
-        ("Thirty handwritten digits", Cell(DataRequest("digits", n=30), ratio=5.0)),
-        ("Fifty breast-cancer patients", Cell(DataRequest("breast-cancer", n=50), ratio=10.0)),
+    trials = [
+        ("Thirty handwritten digits", Trial(DataRequest("digits", n=30), ratio=5.0)),
+        ("Fifty breast-cancer patients", Trial(DataRequest("breast-cancer", n=50), ratio=10.0)),
     ]
     stories = []
-    for title, cell in cells:
+    for title, trial in trials:
         if not quiet:
             click.echo(f"{title}: training, then rebuilding from the weights ...", err=True)
         recorder = Recorder()
-        with common.progress(quiet=quiet) as show:
+        with tools.progress(quiet=quiet) as show:
 
             def watch(now: Any, record: Recorder = recorder, show: Any = show) -> None:
                 record(now)
                 show(now)
 
-            result = run_trial(cell, watch=watch, resources=resources)
+            result = run_trial(trial, watch=watch, resources=resources)
         stories.append(Story.of(result, title=title, recorder=recorder))
         if not quiet:
             row = result.row()
             click.echo(
                 f"  {row['covered']} of {row['n_true']} rows rebuilt, error {row['rho_signed']:.0e} "
-                f"(chance {row['chance_signed']:.2f}), {common.human_seconds(row['seconds'])}",
+                f"(chance {row['chance_signed']:.2f}), {tools.human_seconds(row['seconds'])}",
                 err=True,
             )
     page = write_page(stories, options["out"]).resolve()
     if options["as_json"]:
-        common.emit_json({"page": str(page), "trials": [story.result.row() for story in stories]})
+        tools.emit_json({"page": str(page), "trials": [story.result.row() for story in stories]})
     else:
         click.echo(f"Open {page}")
     if options["show"]:

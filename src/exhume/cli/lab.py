@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from exhume.cli import common
+from exhume.cli import command_tools as tools
 
 
 @click.group("lab", short_help="The stored rows: status, rows, export, clean.")
@@ -18,14 +18,14 @@ def command() -> None:
 
 
 @command.command("status")
-@common.store_option
-@common.json_option
-@common.guarded
+@tools.store_option
+@tools.json_option
+@tools.guarded
 def status(store: Path, as_json: bool) -> None:
     """Finished, running and failed jobs, and the figures they make up."""
+    from exhume.figures import FIGURES, SCALES
     from exhume.lab.grid import running
     from exhume.lab.job import key_of
-    from exhume.reproduce import FIGURES, SCALES
 
     kept = _existing(store)
     finished = set(kept.keys())
@@ -38,24 +38,24 @@ def status(store: Path, as_json: bool) -> None:
     failures = [{"key": one["key"], "settings": one["settings"], "error": one["error"]} for one in kept.failures()]
     active = running(kept)
     if as_json:
-        common.emit_json({"finished": len(finished), "running": active, "failed": failures, "figures": figures})
+        tools.emit_json({"finished": len(finished), "running": active, "failed": failures, "figures": figures})
         return
     rows = [("finished", str(len(finished))), ("running", str(len(active))), ("failed", str(len(failures))), *figures.items()]
     rows += [(f"failed {one['key'][:8]}", one["error"]) for one in failures]
-    common.print_table(str(store), rows)
+    tools.print_table(str(store), rows)
 
 
 @command.command("rows")
-@common.store_option
+@tools.store_option
 @click.option("--where", multiple=True, metavar="FIELD=VALUE", help="Only rows whose field has this value; may be repeated.")
 @click.option("--limit", type=int, default=30, show_default=True, help="Most rows to print; 0 prints all.")
-@common.json_option
-@common.guarded
+@tools.json_option
+@tools.guarded
 def rows(store: Path, where: tuple[str, ...], limit: int, as_json: bool) -> None:
     """The stored rows, newest first."""
     found = sorted(_rows(store, where), key=lambda row: row["began"], reverse=True)
     if as_json:
-        common.emit_json({"rows": found})
+        tools.emit_json({"rows": found})
         return
     shown = found[: limit or None]
     click.echo(f"{len(shown)} of {len(found)} rows")
@@ -64,14 +64,14 @@ def rows(store: Path, where: tuple[str, ...], limit: int, as_json: bool) -> None
 
 
 @command.command("export")
-@common.store_option
+@tools.store_option
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--where", multiple=True, metavar="FIELD=VALUE", help="Only rows whose field has this value; may be repeated.")
-@common.guarded
+@tools.guarded
 def export(store: Path, path: Path, where: tuple[str, ...]) -> None:
     """Write the rows with their provenance as .csv or .parquet."""
     from exhume.errors import ExhumeError
-    from exhume.files import write_atomically, write_text
+    from exhume.storage.atomic import write_atomically, write_text
 
     if path.suffix not in (".csv", ".parquet"):
         raise ExhumeError(f"{path}: expected a name that ends in .csv or .parquet, got {path.suffix or 'no suffix'}.")
@@ -89,16 +89,16 @@ def export(store: Path, path: Path, where: tuple[str, ...]) -> None:
             import pyarrow.parquet
         except ImportError:
             raise ExhumeError("Parquet needs pyarrow. Install it with: pip install 'exhume[parquet]', or export to .csv.") from None
-        table = pyarrow.table({name: [_cell(row.get(name)) for row in found] for name in names})
+        table = pyarrow.table({name: [_flat(row.get(name)) for row in found] for name in names})
         write_atomically(path, lambda temporary: pyarrow.parquet.write_table(table, temporary))
     click.echo(f"{len(found)} rows: {path}")
 
 
 @command.command("clean")
-@common.store_option
+@tools.store_option
 @click.option("--where", multiple=True, metavar="FIELD=VALUE", help="Also delete finished rows whose field has this value.")
 @click.option("--yes", is_flag=True, help="Delete finished rows without asking.")
-@common.guarded
+@tools.guarded
 def clean(store: Path, where: tuple[str, ...], yes: bool) -> None:
     """Delete what killed runs left behind and the list of failures; finished rows only where --where names them."""
     from exhume.errors import ExhumeError
@@ -152,6 +152,6 @@ def _words(row: dict[str, Any]) -> str:
     return f"{who} {size} {end}"
 
 
-def _cell(value: Any) -> Any:
+def _flat(value: Any) -> Any:
     """Lists as text: a column of a table holds one kind of value."""
     return "; ".join(map(str, value)) if isinstance(value, list | tuple) else value

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from exhume.cli import brought, common
+from exhume.cli import command_tools as tools
+from exhume.cli.options.own_model import inputs_from, model_options
 
 
 @click.command("law", short_help="p, d, n: what to expect, in seconds.")
@@ -17,9 +18,9 @@ from exhume.cli import brought, common
 @click.option("--d", type=int, help="Input dimension.")
 @click.option("--activation", default="relu", show_default=True)
 @click.option("--data", type=click.Path(path_type=Path), help="Training data of your own model, with --trained.")
-@brought.model_options
-@common.json_option
-@common.guarded
+@model_options
+@tools.json_option
+@tools.guarded
 def command(p: int | None, ratio: float | None, d: int | None, activation: str, as_json: bool, **options: Any) -> None:
     """Say whether a model of this size, or your own model, can give up its training data.
 
@@ -29,7 +30,7 @@ def command(p: int | None, ratio: float | None, d: int | None, activation: str, 
     exhume law --trained pipeline.skops --data train.csv
     """
     from exhume.errors import ExhumeError
-    from exhume.lab.law import expect
+    from exhume.law.expectation import expect
 
     n = options["n"]
     if options["trained"] is not None:
@@ -45,9 +46,9 @@ def command(p: int | None, ratio: float | None, d: int | None, activation: str, 
         p = round(ratio * d * n)
     law = expect(p, d, n, activation)
     if as_json:
-        common.emit_json(asdict(law))
+        tools.emit_json(asdict(law))
         return
-    common.print_table(
+    tools.print_table(
         f"reconstruction is {law.outcome}",
         [
             ("p / (d n)", f"{law.p} / ({law.d} x {law.n}) = {law.ratio:.3g}"),
@@ -59,7 +60,7 @@ def command(p: int | None, ratio: float | None, d: int | None, activation: str, 
             ("V", f"{law.memory_gb:.3g} GB in float32, if it were held as a whole"),
             (
                 "an attack takes",
-                f"about {common.human_seconds(law.seconds)} here (GEMM at {law.gemm_gflops:.0f} GFLOP/s)",
+                f"about {tools.human_seconds(law.seconds)} here (GEMM at {law.gemm_gflops:.0f} GFLOP/s)",
             ),
         ],
     )
@@ -72,10 +73,10 @@ def _own(options: dict[str, Any], *, as_json: bool) -> None:
 
     if options["data"] is None:
         raise ExhumeError("the law needs the training data of --trained. Give --data.")
-    subject, _ = subject_of(brought.brought_from(options))
+    subject, _ = subject_of(inputs_from(options))
     law = preflight(subject)
     if as_json:
-        common.emit_json(asdict(law))
+        tools.emit_json(asdict(law))
         return
     lines = [
         ("model", subject.about),
@@ -87,6 +88,6 @@ def _own(options: dict[str, Any], *, as_json: bool) -> None:
         ("drift", "not known" if law.drift is None else f"{law.drift:.1%}"),
         ("sign", law.sign),
         ("length", law.scale),
-        ("an attack takes", f"about {common.human_seconds(law.seconds)} and {law.memory_gb:.2g} GB here"),
+        ("an attack takes", f"about {tools.human_seconds(law.seconds)} and {law.memory_gb:.2g} GB here"),
     ]
-    common.print_table(f"reconstruction is {law.outcome}", lines + [("note", warning) for warning in law.warnings])
+    tools.print_table(f"reconstruction is {law.outcome}", lines + [("note", warning) for warning in law.warnings])

@@ -8,19 +8,21 @@ from typing import Any
 
 import click
 
-from exhume.cli import common
+from exhume.cli import command_tools as tools
+from exhume.cli.options.attack import attack_from, attack_options
+from exhume.cli.options.resources import resource_options, resources_from
 
 
 @click.command("reconstruct", short_help="Rebuild training rows from a release alone.")
 @click.argument("release", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), default=Path("guess.safetensors"), show_default=True)
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
-@common.attack_options
-@common.resource_options
-@common.seed_option
+@attack_options
+@resource_options
+@tools.seed_option
 @click.option("--expect", is_flag=True, help="Exit with 1 unless the result is certified.")
-@common.json_option
-@common.guarded
+@tools.json_option
+@tools.guarded
 def command(**options: Any) -> None:
     """Rebuild training rows from RELEASE, a file that `exhume train` wrote; no truth is read.
 
@@ -29,23 +31,20 @@ def command(**options: Any) -> None:
     torchrun --nproc-per-node 2 -m exhume reconstruct release.safetensors     features shared by processes
     """
     from exhume.errors import ExhumeError
-    from exhume.files import require_writable
     from exhume.linalg.blocks import peak_rss_mb
-    from exhume.release import FeatureSpec, load_release
+    from exhume.release import load_release
     from exhume.result import save_reconstruction
+    from exhume.storage.atomic import require_writable
 
     if options["out"].exists() and not options["overwrite"]:
         raise ExhumeError(f"{options['out']} exists. Give another --out or --overwrite.")
     require_writable(options["out"])
     release = load_release(options["release"])
-    resources = common.resources_from(
-        options["memory"], options["device"], options["threads"], options["checkpoint"], cache=options["cache"], shared=True
-    )
-    attack = common.attack_from(options["attack"], options["rows"], options["starts"], options["max_steps"], options["step_size"])
+    resources, attack = resources_from(options, shared=True), attack_from(options)
     first = resources.team.rank == 0
-    if resources.team.size > 1 and (attack.name != "gauss-newton" or not isinstance(release.features, FeatureSpec)):
+    if resources.team.size > 1 and not attack.shares_features(release):
         raise ExhumeError("several processes share random features under gauss-newton only. Start this attack without torchrun.")
-    with common.progress(quiet=options["quiet"] or not first) as watch:
+    with tools.progress(quiet=options["quiet"] or not first) as watch:
         guess = attack.run(release, seed=options["seed"], watch=watch, resources=resources)
     resources.team.leave()
     if not first:
@@ -53,7 +52,7 @@ def command(**options: Any) -> None:
     save_reconstruction(guess, options["out"])
     row = {"out": str(options["out"])} | guess.row() | {"peak_rss_mb": peak_rss_mb()}
     if options["as_json"]:
-        common.emit_json(row)
+        tools.emit_json(row)
     else:
         worst = f"{row['row_error_max']:.1e}" if row["row_error_max"] is not None else "-"
         lines = [
@@ -61,9 +60,9 @@ def command(**options: Any) -> None:
             ("rows", f"{row['n_found']}" + (f", standard error of each at most {worst} of its norm" if guess.certified else "")),
             ("signs", "resolved" if guess.signs_resolved else "not resolved"),
             ("scale", guess.scale),
-            ("cost", f"{common.human_seconds(guess.seconds)}, {guess.passes} passes"),
+            ("cost", f"{tools.human_seconds(guess.seconds)}, {guess.passes} passes"),
             ("written", row["out"]),
         ]
-        common.print_table(guess.attack, lines + [("note", note) for note in guess.notes])
+        tools.print_table(guess.attack, lines + [("note", note) for note in guess.notes])
     if options["expect"] and not guess.certified:
         sys.exit(1)

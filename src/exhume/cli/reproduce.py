@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from exhume.cli import common
+from exhume.cli import command_tools as tools
+from exhume.cli.options.resources import resources_from
 
 if TYPE_CHECKING:
     from exhume.lab.grid import GridProgress, GridWatch
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 @click.option(
     "--scale", type=click.Choice(["quick", "paper"]), default="quick", show_default=True, help="Minutes, or the paper's sizes."
 )
-@common.store_option
+@tools.store_option
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the pictures (default: STORE/figures).")
 @click.option("--data-dir", type=click.Path(path_type=Path), help="CIFAR-10 and Tiny-ImageNet: a folder that holds their files.")
 @click.option("--engine", default="local", show_default=True, help="local, or dask://HOST:PORT of a running scheduler.")
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 @click.option("--only-draw", is_flag=True, help="Compute nothing, draw what is in the store.")
 @click.option("--dry-run", is_flag=True, help="Say what would be computed and how long it would take.")
 @click.option("--quiet", is_flag=True, help="No progress.")
-@common.json_option
-@common.guarded
+@tools.json_option
+@tools.guarded
 def command(names: tuple[str, ...], **options: Any) -> None:
     """Compute and draw figures of the papers; what is in the store is not computed again.
 
@@ -48,10 +49,10 @@ def command(names: tuple[str, ...], **options: Any) -> None:
     Ctrl-C, a crash or a power cut loses at most the jobs under way; the same command goes on.
     """
     from exhume.errors import ExhumeError, unknown_name
+    from exhume.figures import FIGURES
+    from exhume.figures.run import Workforce, compute, estimate, missing_data, picture, seconds_of
     from exhume.lab.engine import Place
     from exhume.lab.store import Store
-    from exhume.reproduce import FIGURES
-    from exhume.reproduce.run import Workforce, compute, estimate, missing_data, picture, seconds_of
 
     if names == ("list",):
         _list(options["as_json"])
@@ -69,14 +70,14 @@ def command(names: tuple[str, ...], **options: Any) -> None:
     workforce = Workforce(options["engine"], options["workers"], options["threads"])
     every = [job for figure in figures for job in figure.jobs(scale)]
     if options["dry_run"] or (scale == "paper" and not options["only_draw"]):
-        note = f"about {common.human_seconds(estimate(every, store, workforce))} on this machine for what is not in {store.root}"
+        note = f"about {tools.human_seconds(estimate(every, store, workforce))} on this machine for what is not in {store.root}"
         click.echo(note, err=not options["dry_run"] or options["as_json"])
     if options["dry_run"]:
         if options["as_json"]:
-            common.emit_json({"figures": [figure.name for figure in figures], "seconds": estimate(every, store, workforce)})
+            tools.emit_json({"figures": [figure.name for figure in figures], "seconds": estimate(every, store, workforce)})
         return
     if not options["only_draw"]:
-        resources = common.resources_from(options["memory"], options["device"], None, None)
+        resources = resources_from({"memory": options["memory"], "device": options["device"]})
         place = Place(options["data_dir"] and options["data_dir"].resolve(), resources.memory, resources.device)
         with grid_progress(store, quiet=options["quiet"]) as watch:
             compute(figures, scale, store, place, workforce, watch)
@@ -97,34 +98,34 @@ def command(names: tuple[str, ...], **options: Any) -> None:
 
 
 def _list(as_json: bool) -> None:
-    from exhume.reproduce import FIGURES
+    from exhume.figures import FIGURES
 
     if as_json:
         described = {
             figure.name: {"title": figure.title, "claim": figure.claim, "quick": figure.departs, "data": list(figure.data)}
             for figure in FIGURES.values()
         }
-        common.emit_json(described)
+        tools.emit_json(described)
         return
     rows = [(figure.name, figure.title + (f" [{', '.join(figure.data)}]" if figure.data else "")) for figure in FIGURES.values()]
-    common.print_table("figures (in brackets: data that need files)", rows)
+    tools.print_table("figures (in brackets: data that need files)", rows)
 
 
 def _report(drawn: list[dict[str, Any]], skipped: dict[str, str], total: float, *, as_json: bool) -> None:
     if as_json:
-        common.emit_json({"figures": drawn, "skipped": skipped, "job_seconds": total})
+        tools.emit_json({"figures": drawn, "skipped": skipped, "job_seconds": total})
         return
     rows = [
         (
             one["figure"],
-            f"{one['path']}  ({one['jobs']} jobs, {common.human_seconds(one['seconds'])} of work"
+            f"{one['path']}  ({one['jobs']} jobs, {tools.human_seconds(one['seconds'])} of work"
             + (f", {one['missing']} missing)" if one["missing"] else ")"),
         )
         for one in drawn
     ]
     rows += [(name, f"skipped: {reason}") for name, reason in skipped.items()]
-    rows.append(("total", f"{common.human_seconds(total)} of work; jobs that figures share count once"))
-    common.print_table("drawn", rows)
+    rows.append(("total", f"{tools.human_seconds(total)} of work; jobs that figures share count once"))
+    tools.print_table("drawn", rows)
 
 
 @contextmanager
@@ -149,7 +150,7 @@ def grid_progress(store: Store, *, quiet: bool) -> Iterator[GridWatch]:
         lines = [Text(_line(now) if now is not None else "starting")]
         for job in running(store):
             text = f"  {job['key'][:8]}  {job['stage']:<7} step {job['step']:<6} loss {job['loss']:.1e}  rows {job['rows']:<4}"
-            lines.append(Text(text + f" {common.human_seconds(job['seconds'])}", style="dim"))
+            lines.append(Text(text + f" {tools.human_seconds(job['seconds'])}", style="dim"))
         return Group(*lines)
 
     with Live(console=console, refresh_per_second=2, transient=True, get_renderable=screen):
@@ -166,7 +167,7 @@ def _line(now: GridProgress) -> str:
     kept = f" ({now.kept} were in the store)" if now.kept else ""
     return (
         f"{now.kept + now.done}/{now.total} done{kept}, {now.failed} failed, {now.left} left, "
-        f"{common.human_seconds(now.seconds)}, about {common.human_seconds(now.eta)} to go"
+        f"{tools.human_seconds(now.seconds)}, about {tools.human_seconds(now.eta)} to go"
     )
 
 

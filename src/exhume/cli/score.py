@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from exhume.cli import common
+from exhume.cli import command_tools as tools
 
 
 @click.command("score", short_help="Score a reconstruction against the truth.")
@@ -18,8 +18,8 @@ from exhume.cli import common
 @click.option("--truth", type=click.Path(path_type=Path), default=Path("truth.safetensors"), show_default=True)
 @click.option("--picture", type=click.Path(path_type=Path), help="Draw truth and reconstruction (other rows: their errors) here.")
 @click.option("--expect", type=float, help="Exit with 1 unless rho_signed is at most this.")
-@common.json_option
-@common.guarded
+@tools.json_option
+@tools.guarded
 def command(**options: Any) -> None:
     """Score GUESS, a file that `exhume reconstruct` wrote, against the truth; chance stands beside every figure."""
     from exhume.data import load_dataset
@@ -40,7 +40,7 @@ def command(**options: Any) -> None:
 
         draw_score(truth, guess, score, options["picture"])
     if options["as_json"]:
-        common.emit_json({k: v for k, v in asdict(score).items() if v is not None})
+        tools.emit_json({k: v for k, v in asdict(score).items() if v is not None})
     else:
         lines = [
             ("rows", f"{score.n_found} found, {score.n_true} true, {score.covered} within 10%"),
@@ -55,6 +55,6 @@ def command(**options: Any) -> None:
                     f"{score.psnr:.1f} dB, {score.ssim:.3f}   (chance {score.chance_psnr:.1f} dB, {score.chance_ssim:.3f})",
                 )
             )
-        common.print_table("score", lines)
+        tools.print_table("score", lines)
     if options["expect"] is not None and not score.rho_signed <= options["expect"]:
         sys.exit(1)

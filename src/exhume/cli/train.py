@@ -7,22 +7,23 @@ from typing import Any
 
 import click
 
-from exhume.cli import common
+from exhume.cli import command_tools as tools
+from exhume.cli.options.data import data_options
+from exhume.cli.options.resources import checkpoint_option, machine_options, resources_from
+from exhume.cli.options.trial import trial_from, victim_options
 
 
 @click.command("train", short_help="Train a victim: a release, and the truth in a file of its own.")
-@common.data_options
-@common.victim_options
-@common.seed_option
+@data_options
+@victim_options
+@tools.seed_option
 @click.option("--release", type=click.Path(path_type=Path), default=Path("release.safetensors"), show_default=True)
 @click.option("--truth", type=click.Path(path_type=Path), default=Path("truth.safetensors"), show_default=True)
 @click.option("--overwrite", is_flag=True, help="Replace existing files.")
-@click.option("--memory", default="4GB", show_default=True, help="Memory for V and features.")
-@click.option("--device", default="auto", show_default=True, help="cpu, cuda, or auto.")
-@click.option("--threads", type=int, help="CPU threads (default: all).")
-@click.option("--checkpoint", type=click.Path(path_type=Path), help="Networks: keep progress beside this path, and go on from it.")
-@common.json_option
-@common.guarded
+@machine_options
+@checkpoint_option
+@tools.json_option
+@tools.guarded
 def command(**options: Any) -> None:
     """Train a victim; write what an attacker gets (--release) and what stays secret (--truth).
 
@@ -31,12 +32,11 @@ def command(**options: Any) -> None:
     exhume reconstruct release.safetensors --out guess.safetensors
     exhume score guess.safetensors --release release.safetensors --truth truth.safetensors
     """
-    from exhume.cli.cell import cell_from
     from exhume.data import load, save_dataset
     from exhume.errors import ExhumeError
-    from exhume.files import require_writable
-    from exhume.lab.trial import train_cell
+    from exhume.lab import train_victim
     from exhume.release import save_release
+    from exhume.storage.atomic import require_writable
 
     if options["release"] == options["truth"]:
         raise ExhumeError("--release and --truth must be different files.")
@@ -44,11 +44,10 @@ def command(**options: Any) -> None:
         if path.exists() and not options["overwrite"]:
             raise ExhumeError(f"{path} exists. Give another path or --overwrite.")
         require_writable(path)
-    resources = common.resources_from(options["memory"], options["device"], options["threads"], options["checkpoint"])
-    cell = cell_from(options)
-    dataset = load(cell.data)
-    with common.progress(quiet=options["as_json"]) as watch:
-        trained = train_cell(cell, dataset, watch=watch, resources=resources)
+    resources, trial = resources_from(options), trial_from(options)
+    dataset = load(trial.data)
+    with tools.progress(quiet=options["as_json"]) as watch:
+        trained = train_victim(trial, dataset, watch=watch, resources=resources)
     save_release(trained.release, options["release"])
     save_dataset(trained.truth, options["truth"])
     row = {
@@ -62,7 +61,7 @@ def command(**options: Any) -> None:
         "notes": list(trained.truth.notes),
     }
     if options["as_json"]:
-        common.emit_json(row)
+        tools.emit_json(row)
         return
     lines = [
         ("release", f"{row['release']} (what an attacker gets)"),
@@ -76,7 +75,7 @@ def command(**options: Any) -> None:
             ("feature drift", f"{row['feature_drift']:.2e}"),
             ("first layer's change", f"{row['first_layer_change']:.2e}, spectrum {_spectrum(row['first_layer_spectrum'])}"),
         ]
-    common.print_table("trained", lines + [("note", note) for note in trained.truth.notes])
+    tools.print_table("trained", lines + [("note", note) for note in trained.truth.notes])
 
 
 def _spectrum(values: tuple[float, ...]) -> str:

@@ -1,4 +1,4 @@
-"""`exhume trial`: train, reconstruct and score one cell."""
+"""`exhume trial`: train, reconstruct and score."""
 
 from __future__ import annotations
 
@@ -8,19 +8,23 @@ from typing import Any
 
 import click
 
-from exhume.cli import common
+from exhume.cli import command_tools as tools
+from exhume.cli.options.attack import attack_options
+from exhume.cli.options.data import data_options
+from exhume.cli.options.resources import resource_options, resources_from
+from exhume.cli.options.trial import trial_from, victim_options
 
 
 @click.command("trial", short_help="Train, attack and score in one go.")
-@common.data_options
-@common.victim_options
-@common.attack_options
-@common.resource_options
-@common.seed_option
+@data_options
+@victim_options
+@attack_options
+@resource_options
+@tools.seed_option
 @click.option("--expect", type=float, help="Exit with 1 unless rho_signed is at most this.")
 @click.option("--out", type=click.Path(path_type=Path), help="Also write a page with truth beside reconstruction here.")
-@common.json_option
-@common.guarded
+@tools.json_option
+@tools.guarded
 def command(**options: Any) -> None:
     """Train a victim, attack its weights, score the answer.
 
@@ -29,18 +33,14 @@ def command(**options: Any) -> None:
     exhume trial --data breast-cancer --n 50 --ratio 10 --out page/
     exhume trial --data cifar10 --data-dir cifar-10-python.tar.gz --n 10
     """
-    from exhume.cli.cell import cell_from
-    from exhume.files import require_writable
     from exhume.lab import run_trial
+    from exhume.storage.atomic import require_writable
 
     if options["out"] is not None:
         require_writable(options["out"] / "index.html")
-    resources = common.resources_from(
-        options["memory"], options["device"], options["threads"], options["checkpoint"], cache=options["cache"]
-    )
-    cell = cell_from(options)
-    with common.progress(quiet=options["quiet"]) as watch:
-        result = run_trial(cell, watch=watch, resources=resources)
+    resources, trial = resources_from(options), trial_from(options)
+    with tools.progress(quiet=options["quiet"]) as watch:
+        result = run_trial(trial, watch=watch, resources=resources)
     row = result.row()
     page = None
     if options["out"] is not None:
@@ -49,7 +49,7 @@ def command(**options: Any) -> None:
         page = write_page([Story.of(result)], options["out"])
         row["page"] = str(page)
     if options["as_json"]:
-        common.emit_json(row)
+        tools.emit_json(row)
     else:
         _print(row)
     if options["expect"] is not None and not row["rho_signed"] <= options["expect"]:
@@ -69,7 +69,7 @@ def _print(row: dict[str, Any]) -> None:
         ("loss", f"{row['loss']:.1e}"),
         ("scale", row["scale"]),
         ("p / (d n)", f"{row['p']} / ({row['d']} x {row['n_true']}) = {row['ratio']:.3g}"),
-        ("cost", f"{common.human_seconds(row['seconds'])}, {row['passes']} passes, peak {row['peak_rss_mb']:.0f} MB"),
+        ("cost", f"{tools.human_seconds(row['seconds'])}, {row['passes']} passes, peak {row['peak_rss_mb']:.0f} MB"),
     ]
     if "psnr" in row:
         lines.insert(
@@ -82,4 +82,4 @@ def _print(row: dict[str, Any]) -> None:
     lines += [("note", note) for note in row["notes"]]
     if "page" in row:
         lines.append(("page", row["page"]))
-    common.print_table(f"{row['attack']} on {row['data']}", lines)
+    tools.print_table(f"{row['attack']} on {row['data']}", lines)

@@ -12,23 +12,23 @@ from typing import Any
 
 import numpy as np
 
-from exhume.data import fetch
+from exhume.data import download
+from exhume.data.array_files import find_within, open_npz
 from exhume.data.dataset import Dataset, balanced, photographs
-from exhume.data.own import find_within, open_npz
 from exhume.errors import ExhumeError
 
 _FROG, _TRUCK = 6, 9
 _RECORD = 1 + 3 * 32 * 32  # label byte and pixels of the binary version
-ARCHIVE = fetch.Remote(
+ARCHIVE = download.Remote(
     "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
     "cifar-10-python.tar.gz",
     md5="c58f30108f718f92721af3b95e74349a",
 )
 
 
-def cifar10(*, n: int, data_dir: Path | None, protocol: str, size: int | None = None, remote: fetch.Remote = ARCHIVE) -> Dataset:
+def cifar10(*, n: int, data_dir: Path | None, protocol: str, size: int | None = None, remote: download.Remote = ARCHIVE) -> Dataset:
     """The paper's subsets (Appendix D): `frog-truck` with labels -1/+1, or `multi-class` with n/10 of each class."""
-    path = find_within(data_dir, "cifar*.npz", "cifar-10-*.tar.gz") if data_dir is not None else fetch.cached(remote)
+    path = find_within(data_dir, "cifar*.npz", "cifar-10-*.tar.gz") if data_dir is not None else download.cached(remote)
     images, labels = _load(path)
     label_size: float | None
     if protocol == "frog-truck":

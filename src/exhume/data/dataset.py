@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
 
 from exhume.errors import ExhumeError
-from exhume.files import write_atomically
-from exhume.release import read_tensors
+from exhume.storage.tensor_file import read_tensors, write_tensors
 
 _FORMAT = "exhume-dataset-1"
 
@@ -144,17 +141,16 @@ def balanced(indices_by_class: list[np.ndarray], n: int, name: str) -> np.ndarra
     return np.concatenate([indices[:per] for indices in indices_by_class])
 
 
-def save_dataset(dataset: Dataset, path: Path) -> None:
+def save_dataset(dataset: Dataset, path: str | Path) -> None:
     """Write a dataset as one safetensors file: this is the truth that belongs to a release."""
-    tensors = {f: getattr(dataset, f).contiguous() for f in ("rows", "labels", "mean", "spread")}
+    tensors = {f: getattr(dataset, f) for f in ("rows", "labels", "mean", "spread")}
     light = {k: v for k, v in vars(dataset).items() if k not in tensors}
-    header = json.dumps({"format": _FORMAT, "dataset": light})
-    write_atomically(path, lambda temporary: save_file(tensors, temporary, metadata={"exhume": header}))
+    write_tensors(Path(path), tensors, {"format": _FORMAT, "dataset": light})
 
 
-def load_dataset(path: Path) -> Dataset:
+def load_dataset(path: str | Path) -> Dataset:
     """Read a dataset that exhume wrote."""
-    tensors, header = read_tensors(path, "truth", _FORMAT)
+    tensors, header = read_tensors(Path(path), "truth", _FORMAT)
     try:
         light: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in header["dataset"].items()}
         values: dict[str, Any] = tensors | light

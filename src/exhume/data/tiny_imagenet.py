@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from exhume.data.array_files import find_within, open_npz
 from exhume.data.dataset import Dataset, balanced, photographs
-from exhume.data.folder import read_image
-from exhume.data.own import find_within, open_npz
+from exhume.data.image_folder import read_image
 from exhume.errors import ExhumeError
 
 _CLASSES = (2, 116)  # the paper's pair, by position in the sorted list of wnids

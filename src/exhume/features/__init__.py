@@ -1,6 +1,7 @@
 """x -> phi(x), block by block."""
 
 from exhume.features.activations import ACTIVATIONS, Activation, activation
+from exhume.features.blocks import Block, BlockwiseFeatures
 from exhume.features.hermite import (
     Kernel,
     Reading,
@@ -10,17 +11,23 @@ from exhume.features.hermite import (
     linear_part,
     read_activation,
 )
-from exhume.features.module import ModuleFeatures
-from exhume.features.random import Block, MatrixFeatures, RandomFeatures
+from exhume.features.matrix_features import MatrixFeatures
+from exhume.features.module_features import ModuleFeatures
+from exhume.features.random_features import RandomFeatures, RandomFeaturesSpec
+from exhume.features.spec import FeatureMemory, ModelSpec
 
 __all__ = [
     "ACTIVATIONS",
     "Activation",
     "Block",
+    "BlockwiseFeatures",
+    "FeatureMemory",
     "Kernel",
     "MatrixFeatures",
+    "ModelSpec",
     "ModuleFeatures",
     "RandomFeatures",
+    "RandomFeaturesSpec",
     "Reading",
     "activation",
     "beyond_linear",

@@ -1,6 +1,6 @@
-"""Trials: train, attack, score; one attack or several."""
+"""Experiments: one trial, several attacks on one victim, grids of jobs and where they are stored."""
 
 from exhume.lab.compare import Comparison, compare
-from exhume.lab.trial import Cell, TrialResult, run_trial
+from exhume.lab.trial import Trial, TrialResult, attack_victim, run_trial, train_victim
 
-__all__ = ["Cell", "Comparison", "TrialResult", "compare", "run_trial"]
+__all__ = ["Comparison", "Trial", "TrialResult", "attack_victim", "compare", "run_trial", "train_victim"]

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from exhume.attacks import Attack, Resources, Watch
-from exhume.attacks.base import ignore
+from exhume.attacks import Attack, Resources, Watch, ignore
 from exhume.data import load
 from exhume.errors import ExhumeError
-from exhume.lab.trial import Cell, TrialResult, attack_victim, train_cell
+from exhume.lab.trial import Trial, TrialResult, attack_victim, train_victim
 
 
 @dataclass(frozen=True)
@@ -21,23 +20,27 @@ class Comparison:
 
 
 def compare(
-    cell: Cell,
+    trial: Trial,
     attacks: list[Attack],
     *,
     watch: Watch = ignore,
     resources: Resources = Resources(),
     finished: Callable[[TrialResult], None] = lambda result: None,
 ) -> Comparison:
-    """Train the cell's victim once and run every attack on its release; `finished` hears of each as it ends."""
+    """Train the trial's victim once and run every attack on its release; `finished` hears of each as it ends."""
     if not attacks:
         raise ExhumeError("there is nothing to compare. Name at least one attack.")
-    trained = train_cell(cell, load(cell.data), watch=watch, resources=resources)
+    trained = train_victim(trial, load(trial.data), watch=watch, resources=resources)
     results: list[TrialResult] = []
     refused: list[tuple[str, str]] = []
     for attack in attacks:
+        reason = attack.refusal(trained.release)
+        if reason is not None:
+            refused.append((attack.name, reason))
+            continue
         try:
-            result = attack_victim(replace(cell, attack=attack), trained, watch=watch, resources=resources)
-        except ExhumeError as error:
+            result = attack_victim(replace(trial, attack=attack), trained, watch=watch, resources=resources)
+        except ExhumeError as error:  # a step size that diverges, say: the others go on
             refused.append((attack.name, str(error)))
             continue
         results.append(result)

@@ -23,11 +23,11 @@ from typing import Any, Protocol
 import numpy
 import torch
 
-from exhume import __version__
 from exhume.attacks import Progress, Resources
 from exhume.errors import ExhumeError
 from exhume.lab.job import Job
 from exhume.linalg.blocks import DEFAULT_BUDGET
+from exhume.version import __version__
 
 # A process that dies takes its job down; the job gets one more chance, alone.
 _CHANCES = 2

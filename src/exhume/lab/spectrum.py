@@ -9,18 +9,17 @@ from typing import Any, ClassVar
 import torch
 
 from exhume.attacks import Resources, Watch
-from exhume.attacks.search import strongest
-from exhume.attacks.span import SpanProblem
+from exhume.attacks.span.blockwise import BlockwiseSpan
 from exhume.data import DataRequest, load
-from exhume.features import RandomFeatures
-from exhume.lab.job import Done, data_settings, placed, shape_of
-from exhume.lab.trial import Cell, train_cell
+from exhume.data.registry import placed, shape_of
+from exhume.features import FeatureMemory
+from exhume.lab.job import Done, data_settings
+from exhume.lab.trial import Trial, train_victim
 from exhume.linalg import streams
-from exhume.release import FeatureSpec
 
 
 @dataclass(frozen=True)
-class Spectrum:
+class SpectrumJob:
     """Eigenvalues of the weights' second moment M2 = sum_k theta_k (d v_k v_k^T - I), beside those with shuffled signs."""
 
     kind: ClassVar[str] = "spectrum"
@@ -42,12 +41,11 @@ class Spectrum:
     def run(self, *, data_dir: Path | None, watch: Watch, resources: Resources) -> Done:
         """The spectrum in units of the shuffled one's edge."""
         data = load(placed(self.data, data_dir))
-        cell = Cell(self.data, ratio=self.ratio, activation=self.activation, seed=self.seed, dtype="float64", allow_underfit=True)
-        release = train_cell(cell, data, resources=resources).release
-        assert isinstance(release.features, FeatureSpec)
-        features = RandomFeatures(release.features, dtype=release.weights.dtype, device=resources.device)
-        problem = SpanProblem(features, release.weights, radius=release.facts.input_norm, nuisance=False)
-        vector = strongest(problem, problem.theta)
+        trial = Trial(self.data, ratio=self.ratio, activation=self.activation, seed=self.seed, dtype="float64", allow_underfit=True)
+        release = train_victim(trial, data, resources=resources).release
+        features = release.fixed_features(FeatureMemory(resources.device))
+        problem = BlockwiseSpan(features, release.weights, radius=release.facts.input_norm, nuisance=False)
+        vector = problem.strongest(problem.theta)
         flips = torch.randint(0, 2, vector.shape, generator=streams.generator(self.seed, "flips")) * 2 - 1
         eye = torch.eye(problem.d, dtype=torch.float64, device=problem.device)
         spectra = [torch.linalg.eigvalsh(problem.moment_product(v, eye)) for v in (vector, vector * flips.to(vector))]

@@ -25,7 +25,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from exhume.errors import ExhumeError
-from exhume.files import check_safetensors, require_writable, write_text
+from exhume.storage.atomic import require_writable, write_text
+from exhume.storage.file_checks import check_safetensors
 
 _FORMAT = "exhume-lab-1"
 

@@ -1,4 +1,4 @@
-"""One cell of an experiment: train a victim, attack its release, score the answer."""
+"""One trial: train a victim, attack its release, score the answer."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import Any
 
 import torch
 
-from exhume.attacks import Attack, GaussNewton, Progress, Resources, Watch
-from exhume.attacks.base import Clock, ignore
+from exhume.attacks import Attack, GaussNewton, Progress, Resources, Watch, ignore
+from exhume.attacks.run import Clock
 from exhume.data import DataRequest, Dataset, load
-from exhume.errors import ExhumeError, unknown_name
+from exhume.errors import ExhumeError
+from exhume.knowledge import Knowledge
 from exhume.linalg.blocks import peak_rss_mb
 from exhume.release import Release
 from exhume.result import Reconstruction
 from exhume.score import Score, evaluate
-from exhume.victims import VICTIMS, NetworkVictim, RandomFeaturesVictim, Trained, train_network, train_random_features
+from exhume.victims import Trained, Victim, VictimSettings, make_victim
 
 # Below this size of V, float64 costs seconds and brings errors down to 1e-14.
 _FLOAT64_LIMIT = 40_000_000
@@ -24,8 +25,12 @@ DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
 @dataclass(frozen=True)
-class Cell:
-    """All that fixes a trial."""
+class Trial:
+    """All that fixes a trial: the data, the victim, what the attacker knows, and the attack.
+
+    >>> Trial(DataRequest("digits", n=10), ratio=5.0).victim
+    'rf'
+    """
 
     data: DataRequest
     victim: str = "rf"
@@ -40,21 +45,42 @@ class Cell:
     init_scale: float = 1.0
     train_to: float | None = None
     schedule: str = "fast"
-    know_init: str = "all"
     seed: int = 0
     dtype: str = "auto"
-    know_n: bool = False
-    know_labels: bool = True
-    know_norm: bool = True
     allow_underfit: bool = False
+    knowledge: Knowledge = Knowledge()
     attack: Attack = field(default_factory=GaussNewton)
+
+    def make_victim(self, dataset: Dataset) -> Victim:
+        """The victim for a dataset, whose size fixes p where a ratio was given."""
+        if self.p is None and (self.ratio is None or not 0 < self.ratio < 1e9):
+            raise ExhumeError(f"--ratio must be a positive number, got {self.ratio}.")
+        p = self.p if self.p is not None else max(1, round((self.ratio or 0) * dataset.d * dataset.n))
+        auto = "float64" if p * dataset.d <= _FLOAT64_LIMIT * self.k else "float32"
+        settings = VictimSettings(
+            p=p,
+            seed=self.seed,
+            dtype=DTYPES[auto if self.dtype == "auto" else self.dtype],
+            knowledge=self.knowledge,
+            loss=self.loss,
+            k=self.k,
+            activation=self.activation,
+            ridge=self.ridge,
+            weight_decay=self.weight_decay,
+            prune=self.prune,
+            init_scale=self.init_scale,
+            train_to=self.train_to,
+            schedule=self.schedule,
+            allow_underfit=self.allow_underfit,
+        )
+        return make_victim(self.victim, settings)
 
 
 @dataclass(frozen=True)
 class TrialResult:
     """Everything that a trial made; `row()` is its line in a table."""
 
-    cell: Cell
+    trial: Trial
     truth: Dataset
     release: Release
     guess: Reconstruction
@@ -71,15 +97,15 @@ class TrialResult:
             | self.guess.row()
             | {
                 "data": self.truth.name,
-                "victim": self.cell.victim,
-                "objective": self.cell.loss,
+                "victim": self.trial.victim,
+                "objective": self.trial.loss,
                 "k": self.release.k,
                 "d": self.release.d,
                 "p": self.release.p * self.release.k,
                 "ratio": self.release.p * self.release.k / (self.release.d * self.truth.n),
-                "activation": self.release.features.activation,
-                "ridge": self.cell.ridge,
-                "seed": self.cell.seed,
+                "activation": self.release.model.activation,
+                "ridge": self.trial.ridge,
+                "seed": self.trial.seed,
                 "dtype": str(self.release.weights.dtype).removeprefix("torch."),
                 "train_loss": self.train_loss,
                 **self.course,
@@ -89,50 +115,16 @@ class TrialResult:
         )
 
 
-def train_cell(cell: Cell, dataset: Dataset, *, watch: Watch = ignore, resources: Resources = Resources()) -> Trained:
-    """Train the victim that a cell describes on its dataset; a network's training keeps a checkpoint of its own."""
-    if cell.p is None and (cell.ratio is None or not 0 < cell.ratio < 1e9):
-        raise ExhumeError(f"--ratio must be a positive number, got {cell.ratio}.")
-    if cell.victim not in VICTIMS:
-        raise unknown_name("victim", cell.victim, VICTIMS)
-    p = cell.p if cell.p is not None else max(1, round((cell.ratio or 0) * dataset.d * dataset.n))
-    auto = "float64" if p * dataset.d <= _FLOAT64_LIMIT * cell.k else "float32"
-    shared: dict[str, Any] = {
-        "loss": cell.loss,
-        "seed": cell.seed,
-        "dtype": DTYPES[auto if cell.dtype == "auto" else cell.dtype],
-        "know_n": cell.know_n,
-        "know_labels": cell.know_labels,
-        "know_norm": cell.know_norm,
-    }
-    if cell.victim != "rf":
-        if cell.ridge or cell.activation != "relu":
-            raise ExhumeError("networks take --weight-decay instead of --ridge, and their own activation. Leave both out.")
-        network = NetworkVictim(
-            architecture=cell.victim,
-            last_layer=p,
-            k=cell.k,
-            weight_decay=cell.weight_decay,
-            prune=cell.prune,
-            init_scale=cell.init_scale,
-            train_to=cell.train_to,
-            schedule=cell.schedule,
-            know_init=cell.know_init,
-            **shared,
-        )
-        path = None if resources.checkpoint is None else resources.checkpoint.with_name(f"{resources.checkpoint.name}.training")
-        return train_network(network, dataset, device=resources.device, report=_training_progress(watch), checkpoint=path)
-    if cell.k != 1 or cell.weight_decay:
-        raise ExhumeError("--k and --weight-decay belong to networks. Give --victim two-layer, or --ridge for rf.")
-    victim = RandomFeaturesVictim(
-        p=p,
-        activation=cell.activation,
-        ridge=cell.ridge,
-        prune=cell.prune,
-        allow_underfit=cell.allow_underfit,
-        **shared,
+def train_victim(trial: Trial, dataset: Dataset, *, watch: Watch = ignore, resources: Resources = Resources()) -> Trained:
+    """Train the victim that a trial describes; a network's training keeps a checkpoint of its own."""
+    path = resources.checkpoint
+    return trial.make_victim(dataset).train(
+        dataset,
+        device=resources.device,
+        memory=resources.memory,
+        report=_training_progress(watch),
+        checkpoint=None if path is None else path.with_name(f"{path.name}.training"),
     )
-    return train_random_features(victim, dataset, device=resources.device, memory=resources.memory)
 
 
 def _training_progress(watch: Watch) -> Callable[[int, float], None]:
@@ -140,14 +132,27 @@ def _training_progress(watch: Watch) -> Callable[[int, float], None]:
     return lambda step, loss: watch(Progress("train", step, loss, 0, 0, clock.seconds, None, torch.empty(0)))
 
 
-def run_trial(cell: Cell, *, watch: Watch = ignore, resources: Resources = Resources()) -> TrialResult:
-    """Train, attack, score: the attack sees the release and nothing else."""
-    trained = train_cell(cell, load(cell.data), watch=watch, resources=resources)
-    return attack_victim(cell, trained, watch=watch, resources=resources)
+def run_trial(trial: Trial, *, watch: Watch = ignore, resources: Resources = Resources()) -> TrialResult:
+    """Train, attack, score: the attack sees the release and nothing else.
+
+    Args:
+        trial: data, victim, the attacker's knowledge and the attack.
+        watch: is told of every outer step.
+        resources: device, memory, checkpoint.
+
+    Returns:
+        The truth, the release, the reconstruction and its score; `row()` is all of it as one flat JSON object.
+
+    >>> result = run_trial(Trial(DataRequest("sphere", d=20, n=4), ratio=8.0))
+    >>> result.guess.status.value, result.score.n_found
+    ('converged and certified', 4)
+    """
+    trained = train_victim(trial, load(trial.data), watch=watch, resources=resources)
+    return attack_victim(trial, trained, watch=watch, resources=resources)
 
 
-def attack_victim(cell: Cell, trained: Trained, *, watch: Watch = ignore, resources: Resources = Resources()) -> TrialResult:
-    """The cell's attack on a trained victim, scored."""
-    guess = cell.attack.run(trained.release, seed=cell.seed, watch=watch, resources=resources)
+def attack_victim(trial: Trial, trained: Trained, *, watch: Watch = ignore, resources: Resources = Resources()) -> TrialResult:
+    """The trial's attack on a trained victim, scored."""
+    guess = trial.attack.run(trained.release, seed=trial.seed, watch=watch, resources=resources)
     score = evaluate(guess, trained.truth, trained.release, device=resources.device)
-    return TrialResult(cell, trained.truth, trained.release, guess, score, trained.train_loss, peak_rss_mb(), trained.course)
+    return TrialResult(trial, trained.truth, trained.release, guess, score, trained.train_loss, peak_rss_mb(), trained.course)

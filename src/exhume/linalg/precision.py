@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 
 import torch
@@ -61,6 +62,12 @@ class GramSum:
         self._total += self._partial
         self._partial.zero_()
         self._rows = 0
+
+    def copy(self) -> GramSum:
+        """A sum that goes on by itself."""
+        other = copy.copy(self)
+        other._partial, other._total = self._partial.clone(), self._total.clone()
+        return other
 
     def value(self) -> torch.Tensor:
         """The symmetric sum so far, float64."""

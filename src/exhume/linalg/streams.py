@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from exhume.linalg.blocks import slices
-from exhume.linalg.threads import in_parallel
+from exhume.parallel.threads import in_parallel
 
 # Rows per stream block. A fixed multiple of 16, since torch.randn(100)[:50] differs from torch.randn(50).
 STREAM_ROWS = 256

@@ -9,14 +9,14 @@ from typing import Any
 
 import torch
 
-from exhume import __version__
 from exhume.auditing import Audit, Ladder
-from exhume.auditing.mitigate import cost
+from exhume.auditing.mitigation.ladder import cost
 from exhume.auditing.verdict import LIMITS
 from exhume.data import Dataset
-from exhume.files import json_text, write_text
-from exhume.report import figures
-from exhume.report.page import render
+from exhume.report import charts
+from exhume.report.trial_page import render
+from exhume.storage.atomic import json_text, write_text
+from exhume.version import __version__
 
 _PICTURES, _TABLE_ROWS, _TABLE_COLUMNS = 20, 8, 8
 
@@ -33,7 +33,7 @@ def write_ladder(audit: Audit, ladder: Ladder, folder: Path, *, command: str = "
     write_text(folder / "ladder.json", json_text(ladder.row() | {"exhume": __version__, "command": command}, indent=1))
     context = audit_context(audit, command)
     context |= {"rungs": ladder.rungs, "skipped": ladder.skipped, "best": ladder.cheapest, "price": cost}
-    return render(folder, "ladder.html.j2", **context, ladder=figures.ladder(ladder))
+    return render(folder, "ladder.html.j2", **context, ladder=charts.ladder(ladder))
 
 
 def audit_context(audit: Audit, command: str) -> dict[str, Any]:
@@ -51,18 +51,18 @@ def audit_context(audit: Audit, command: str) -> dict[str, Any]:
         "limits": LIMITS,
         "command": command,
         "torch": torch.__version__,
-        "axis": figures.law_axis(law.p, law.d, law.n),
-        "exposure": figures.exposure(
+        "axis": charts.law_axis(law.p, law.d, law.n),
+        "exposure": charts.exposure(
             [one.error for one in audit.exposures], audit.within, audit.score.chance_signed, directions=audit.directions
         ),
-        "loss": figures.loss_curve(guess) if guess.curve.loss else None,
-        "cliff": figures.cliff(guess) if guess.removal_costs else None,
+        "loss": charts.loss_curve(guess) if guess.curve.loss else None,
+        "cliff": charts.cliff(guess) if guess.removal_costs else None,
         "more": sum(one.row is not None for one in audit.exposures) - len(shown),
     }
     if shown:
         some, rebuilt = _pairs(audit, [one.sample for one in shown], [one.row for one in shown if one.row is not None])
         if truth.kind == "image":
-            context["pairs"] = figures.picture_pairs(some, rebuilt)
+            context["pairs"] = charts.picture_pairs(some, rebuilt)
         elif truth.kind == "table":
             context["table"] = _table(some, rebuilt, shown, known=audit.knowledge.statistics)
     return context
@@ -103,7 +103,7 @@ def _table(some: Dataset, rebuilt: torch.Tensor, shown: list[Any], *, known: boo
 
 def _knowledge(audit: Audit) -> list[tuple[str, str]]:
     facts, known = audit.subject.release.facts, audit.knowledge
-    network = bool(audit.subject.release.trained) and not audit.subject.release.fixed_features
+    network = bool(audit.subject.release.trained) and not audit.subject.release.features_stayed
     start = {"all": "all layers", "last": "the last layer only", "none": "not known"}[known.init]
     if network and not audit.subject.release.initial:
         start = "not known"

@@ -8,9 +8,8 @@ from typing import Any
 import torch
 
 from exhume.data import Dataset
-from exhume.features import ModuleFeatures, RandomFeatures
 from exhume.linalg import streams
-from exhume.release import FeatureSpec, Release
+from exhume.release import Release
 from exhume.result import Reconstruction
 from exhume.score import metrics
 from exhume.score.match import match
@@ -55,6 +54,7 @@ def evaluate(
     relative = signed.distance / X.norm(dim=1)
     draws = [_random_rows(truth, max(truth.n, len(G)), seed) for seed in range(_CHANCE_DRAWS)]
     lucky = [match(X, rows, forgive_sign=False) for rows in draws]
+    blocks = None if release is None else release.model.feature_blocks(release.trained, device=device)
     score: dict[str, Any] = {
         "n_true": truth.n,
         "n_found": len(G),
@@ -65,7 +65,7 @@ def evaluate(
         "chance_signed": _mean(metrics.rho(one.distance, d) for one in lucky),
         "covered": int((relative < within).sum()),
         "worst_row": float(relative.max()),
-        "span_residual": None if release is None else metrics.span_residual(_feature_blocks(release, device), X, G),
+        "span_residual": None if blocks is None else metrics.span_residual(blocks, X, G),
         "matched": signed.index,
     }
     if truth.kind == "image":
@@ -79,16 +79,6 @@ def evaluate(
             float(torch.tensor(metrics.column_errors(X, m.rows(r))).median()) for m, r in zip(lucky, draws, strict=True)
         )
     return Score(**score)
-
-
-def _feature_blocks(release: Release, device: str) -> metrics.Blocks:
-    """The released model's features, block by block, in float64."""
-    if isinstance(release.features, FeatureSpec):
-        # Drawn block by block: the attack's own V may still be in memory.
-        features = RandomFeatures(release.features, dtype=torch.float64, device=device, keep_bytes=0)
-        return lambda X: (features.activation.value(block.preactivation(X.to(device))).cpu() for block in features.blocks())
-    network = ModuleFeatures.of_release(release, dtype=torch.float64, device=device)
-    return lambda X: iter([network.value(X.to(device)).T.cpu()])
 
 
 def _at_norm(X: torch.Tensor, norm: float) -> torch.Tensor:

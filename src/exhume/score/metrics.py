@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
 from skimage.metrics import peak_signal_noise_ratio, structural_similarity
+
+from exhume.features.spec import FeatureBlocks
 
 _SSIM_WINDOW = 7
 # Rows per column that are factorised at a time.
@@ -19,10 +20,7 @@ def rho(distance: torch.Tensor, d: int) -> float:
     return float(distance.mean()) / math.sqrt(d)
 
 
-Blocks = Callable[[torch.Tensor], Iterator[torch.Tensor]]  # rows (m, d) -> blocks (b, m) of their features
-
-
-def span_residual(features: Blocks, truth: torch.Tensor, guess: torch.Tensor) -> float:
+def span_residual(features: FeatureBlocks, truth: torch.Tensor, guess: torch.Tensor) -> float:
     """r = (1 / (n sqrt(p))) sum_i ||P_perp phi(x_i)||, P the span of the rebuilt rows' features (Eq. 167)."""
     both, p = torch.cat([guess, truth]), 0
     waiting: list[torch.Tensor] = []

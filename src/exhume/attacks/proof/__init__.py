@@ -1,0 +1,1 @@
+"""What can be said of rows without the truth: signs, norms, repeats, certificate."""

@@ -1,0 +1,70 @@
+"""Which attack: options -> Attack."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from exhume.cli.command_tools import options
+
+if TYPE_CHECKING:
+    from exhume.attacks import Attack
+
+
+class AttackName(click.ParamType):
+    """The name of a registered attack; the shell completes it."""
+
+    name = "attack"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Registered names that begin so."""
+        from exhume.attacks import ATTACKS
+
+        return [CompletionItem(name, help=attack.about) for name, attack in ATTACKS.items() if name.startswith(incomplete)]
+
+
+class StepSize(click.ParamType):
+    """A positive number, or `auto`."""
+
+    name = "number|auto"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | str:
+        """The text as a number or `auto`."""
+        if value == "auto":
+            return "auto"
+        try:
+            size = float(value)
+        except ValueError:
+            size = math.nan
+        if not 0 < size < math.inf:
+            self.fail(f"a step size is a positive number or auto, got {value!r}.", param, ctx)
+        return size
+
+
+descent_options = options(
+    click.option("--max-steps", type=int, help="Attacks that descend: most steps (default: as published)."),
+    click.option("--step-size", type=StepSize(), help="Attacks that descend: a number or auto (default: as published)."),
+)
+
+attack_options = options(
+    click.option(
+        "--attack",
+        type=AttackName(),
+        default="gauss-newton",
+        show_default=True,
+        help="The attack; `exhume compare --list` names all.",
+    ),
+    click.option("--rows", type=int, help="Number of rows to look for, as if somebody claimed to know n."),
+    click.option("--starts", type=int, help="gauss-newton: how often to start anew (default 4)."),
+    descent_options,
+)
+
+
+def attack_from(given: dict[str, Any]) -> Attack:
+    """The attack that the options describe; a setting of another attack is an error."""
+    from exhume.attacks import attack_named
+
+    return attack_named(given["attack"], **{name: given[name] for name in ("rows", "starts", "max_steps", "step_size")})

@@ -1,0 +1,1 @@
+"""What to expect of a model before any attack runs."""

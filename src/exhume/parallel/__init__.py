@@ -1,0 +1,1 @@
+"""Several threads and several processes on one problem."""

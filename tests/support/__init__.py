@@ -1,0 +1,1 @@
+"""Small problems with known answers, shared by the tests."""
