@@ -12,7 +12,8 @@ from collections.abc import Callable
 import torch
 
 from exhume.attacks.span.blockwise import BlockwiseSpan
-from exhume.features import RandomFeatures, RandomFeaturesSpec
+from exhume.attacks.span.problem import Point
+from exhume.features import FeatureMemory, RandomFeatures, RandomFeaturesSpec
 
 SHAPES = [(8_000, 100, 20), (50_000, 100, 100), (61_440, 3072, 10)]  # p, d, rows
 

@@ -1,6 +1,6 @@
 """exhume: rebuild a model's training data from its released weights, with proof of how sure we are."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exhume.version import __version__
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from exhume.errors import ExhumeError
     from exhume.knowledge import Facts, Knowledge
     from exhume.lab import Trial, TrialResult, run_trial
-    from exhume.law.expectation import Expectation
+    from exhume.prediction.expectation import Expectation
     from exhume.release import Release, load_release, save_release
     from exhume.report import write_audit, write_ladder
     from exhume.result import Certificate, Reconstruction, Status, load_reconstruction, save_reconstruction
@@ -75,7 +75,7 @@ _HOMES = {
     "exhume.errors": ("ExhumeError",),
     "exhume.knowledge": ("Facts", "Knowledge"),
     "exhume.lab": ("Trial", "TrialResult", "run_trial"),
-    "exhume.law.expectation": ("Expectation",),
+    "exhume.prediction.expectation": ("Expectation",),
     "exhume.release": ("Release", "load_release", "save_release"),
     "exhume.report": ("write_audit", "write_ladder"),
     "exhume.result": ("Certificate", "Reconstruction", "Status", "load_reconstruction", "save_reconstruction"),
@@ -84,11 +84,13 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    """The public object of that name, imported now."""
-    import importlib
+if not TYPE_CHECKING:  # a checker must see that a name does not exist
 
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(importlib.import_module(home), name)
-    raise AttributeError(f"module 'exhume' has no attribute {name!r}")
+    def __getattr__(name):
+        """The public object of that name, imported now."""
+        import importlib
+
+        for home, names in _HOMES.items():
+            if name in names:
+                return getattr(importlib.import_module(home), name)
+        raise AttributeError(f"module 'exhume' has no attribute {name!r}")

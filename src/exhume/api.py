@@ -13,7 +13,7 @@ from exhume.auditing.run import WITHIN
 from exhume.data import DataRequest, Dataset, load, load_dataset
 from exhume.data.model_inputs import model_inputs
 from exhume.knowledge import Knowledge
-from exhume.law.expectation import Expectation, expect
+from exhume.prediction.expectation import Expectation, expect
 from exhume.release import Release, load_release
 from exhume.result import Reconstruction, load_reconstruction
 from exhume.score import Score
@@ -59,7 +59,7 @@ def train(victim: Victim, data: Data, *, resources: Resources = Resources()) -> 
     >>> trained.release.weights.shape
     torch.Size([1, 400])
     """
-    return victim.train(dataset_of(data), device=resources.device, memory=resources.memory, checkpoint=resources.checkpoint)
+    return victim.train(dataset_of(data), device=resources.device, memory=resources.memory, checkpoint=resources.checkpoint_file)
 
 
 def reconstruct(

@@ -105,7 +105,9 @@ class FixedFeatures(Method[FixedFeaturesState]):
         self.claimed = claimed_rows(rows, release)
         # V may take half of the budget; features and slopes of the rows share the other half.
         self._v_bytes = resources.memory // 2
-        self.features = release.fixed_features(FeatureMemory(resources.device, self._v_bytes, resources.cache, resources.team))
+        self.features = release.fixed_features(
+            FeatureMemory(resources.device, self._v_bytes, resources.cache_folder, resources.team)
+        )
         self.p, self.weights = self.features.p, self.features.own(release.weights[:, release.alive])
         act, norm = self.features.activation, release.facts.input_norm
         # Homogeneous features span the same line at every norm: any radius will do until the norms are resolved.

@@ -44,10 +44,20 @@ class Resources:
 
     device: str = "cpu"
     memory: int = DEFAULT_BUDGET  # bytes for V, features and slopes together
-    checkpoint: Path | None = None  # written while running; an existing one is resumed
-    cache: Path | None = None  # a folder for parts of V that memory does not hold
+    checkpoint: str | Path | None = None  # written while running; an existing one is resumed
+    cache: str | Path | None = None  # a folder for parts of V that memory does not hold
     team: Team = ALONE  # processes that share the features of a run
     most_passes: int | None = None  # after so much work the rows in hand are the answer
+
+    @property
+    def checkpoint_file(self) -> Path | None:
+        """`checkpoint` as a path."""
+        return None if self.checkpoint is None else Path(self.checkpoint)
+
+    @property
+    def cache_folder(self) -> Path | None:
+        """`cache` as a path."""
+        return None if self.cache is None else Path(self.cache)
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ def drive(
     method: Method[State], attack: Attack, release: Release, *, seed: int, watch: Watch, resources: Resources
 ) -> Reconstruction:
     """Run or resume a method to its end; whatever interrupts it, the last finished step is kept."""
-    checkpoint = Checkpoint(resources.checkpoint, run_identity(attack, release, seed), writes=resources.team.rank == 0)
+    checkpoint = Checkpoint(resources.checkpoint_file, run_identity(attack, release, seed), writes=resources.team.rank == 0)
     clock = Clock()
     resumed = checkpoint.load({"state": method.state_type, "course": _Course}, resources.device)
     course = _Course() if resumed is None else resumed["course"]

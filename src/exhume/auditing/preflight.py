@@ -12,7 +12,7 @@ from exhume.auditing.loaders.torch_modules import FITTED
 from exhume.auditing.subject import Subject
 from exhume.data import Dataset
 from exhume.features import activation, read_activation
-from exhume.law.expectation import expect
+from exhume.prediction.expectation import expect
 
 # The effective dimension counts the principal directions that carry this share of the inputs' energy.
 _ENERGY = 0.99

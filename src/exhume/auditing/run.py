@@ -185,10 +185,11 @@ def _attack(
 
 def _resumed(option: Option, release: Release, seed: int, watch: Watch, resources: Resources) -> Reconstruction:
     """The attack's answer; with a checkpoint each attempt has files of its own, and a finished one is not run again."""
-    if resources.checkpoint is None:
+    checkpoint = resources.checkpoint_file
+    if checkpoint is None:
         return option.attack.run(release, seed=seed, watch=watch, resources=resources)
     key = hashlib.sha256(json.dumps(run_identity(option.attack, release, seed), sort_keys=True).encode()).hexdigest()[:12]
-    path = resources.checkpoint.with_name(f"{resources.checkpoint.name}.{key}")
+    path = checkpoint.with_name(f"{checkpoint.name}.{key}")
     finished = path.with_name(f"{path.name}.done")
     if finished.is_file():
         return load_reconstruction(finished)

@@ -30,7 +30,7 @@ def command(p: int | None, ratio: float | None, d: int | None, activation: str, 
     exhume law --trained pipeline.skops --data train.csv
     """
     from exhume.errors import ExhumeError
-    from exhume.law.expectation import expect
+    from exhume.prediction.expectation import expect
 
     n = options["n"]
     if options["trained"] is not None:

@@ -22,12 +22,12 @@ def model_inputs(
 ) -> Dataset:
     """A dataset whose rows are (X - mean) / spread, one value for all, per channel, or per column."""
     image = X.ndim == 4
-    raw = torch.as_tensor(np.asarray(X, dtype=np.float64))
+    raw = torch.from_numpy(np.array(X, dtype=np.float64))  # a copy: data frames hand out arrays that must not be written to
     centre, width = (_per_entry(what, np.asarray(v, dtype=np.float64), X) for what, v in (("mean", mean), ("std", spread)))
     if not bool((width > 0).all()):
         raise ExhumeError("--std must be positive everywhere.")
     rows = ((raw.flatten(1) - centre) / width).contiguous()
-    y = np.asarray(y, dtype=np.float64)
+    y = np.array(y, dtype=np.float64)
     kind = "image" if image else "table"
     names = columns if columns or image else tuple(f"x{i}" for i in range(rows.shape[1]))
     white = 1.0

@@ -117,7 +117,7 @@ class TrialResult:
 
 def train_victim(trial: Trial, dataset: Dataset, *, watch: Watch = ignore, resources: Resources = Resources()) -> Trained:
     """Train the victim that a trial describes; a network's training keeps a checkpoint of its own."""
-    path = resources.checkpoint
+    path = resources.checkpoint_file
     return trial.make_victim(dataset).train(
         dataset,
         device=resources.device,

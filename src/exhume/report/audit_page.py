@@ -21,15 +21,17 @@ from exhume.version import __version__
 _PICTURES, _TABLE_ROWS, _TABLE_COLUMNS = 20, 8, 8
 
 
-def write_audit(audit: Audit, folder: Path, *, command: str = "") -> Path:
+def write_audit(audit: Audit, folder: str | Path, *, command: str = "") -> Path:
     """Write index.html and report.json into `folder`; neither needs a network or another file."""
+    folder = Path(folder)
     row = audit.row() | {"exhume": __version__, "torch": torch.__version__, "python": platform.python_version(), "command": command}
     write_text(folder / "report.json", json_text(row, indent=1))
     return render(folder, "audit.html.j2", **audit_context(audit, command))
 
 
-def write_ladder(audit: Audit, ladder: Ladder, folder: Path, *, command: str = "") -> Path:
+def write_ladder(audit: Audit, ladder: Ladder, folder: str | Path, *, command: str = "") -> Path:
     """The audit's page with the mitigation ladder on it, and ladder.json."""
+    folder = Path(folder)
     write_text(folder / "ladder.json", json_text(ladder.row() | {"exhume": __version__, "command": command}, indent=1))
     context = audit_context(audit, command)
     context |= {"rungs": ladder.rungs, "skipped": ladder.skipped, "best": ladder.cheapest, "price": cost}

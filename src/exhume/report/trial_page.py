@@ -39,12 +39,12 @@ class Story:
         return Story(result, title or f"{result.truth.n} rows of {result.truth.name}", frames)
 
 
-def write_page(stories: list[Story], folder: Path) -> Path:
+def write_page(stories: list[Story], folder: str | Path) -> Path:
     """Write index.html into `folder`; it needs no network and no other file."""
     return render(folder, "page.html.j2", stories=[_context(story) for story in stories])
 
 
-def write_comparison(comparison: Comparison, folder: Path) -> Path:
+def write_comparison(comparison: Comparison, folder: str | Path) -> Path:
     """Write index.html into `folder`: one table and one picture of all attacks."""
     first = comparison.results[0]
     release, truth = first.release, first.truth
@@ -74,8 +74,9 @@ def draw_score(truth: Dataset, guess: Reconstruction, score: Score, path: Path) 
     write_atomically(path, lambda temporary: temporary.write_bytes(picture))
 
 
-def render(folder: Path, template: str, **context: Any) -> Path:
+def render(folder: str | Path, template: str, **context: Any) -> Path:
     """Write a template as index.html; everything that is put in is escaped."""
+    folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise ExhumeError(f"{folder} is a file. Give a folder for the page.")
     environment = jinja2.Environment(
