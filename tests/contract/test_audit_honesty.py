@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +10,6 @@ import torch
 from sklearn.datasets import load_iris
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import Ridge, RidgeClassifier
-from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import nn
@@ -23,13 +19,7 @@ from exhume import RandomFeatureMap
 from exhume.attacks import Resources, attack_named
 from exhume.attacks.interface import Progress
 from exhume.auditing import AuditInputs, run_audit, subject_of
-from exhume.auditing.mitigation.weight_edits import without_features
-from exhume.auditing.nearness import beyond_chance
-from exhume.cli import command_tools
 from exhume.errors import ExhumeError
-from exhume.report import write_audit
-from exhume.report.live_server import live_app, state_of
-from exhume.result import Certificate, Reconstruction, Status
 from support.models import descend, digit_pictures, patients, relu_pipeline, two_layer
 
 
@@ -72,14 +62,6 @@ def test_a_bias_of_the_head_does_not_hide_homogeneous_features(head_bias: bool) 
     assert found.verdict.rebuilt == 4
 
 
-def test_lengths_are_read_off_biases_that_are_small_against_the_inputs() -> None:
-    X, y = digit_pictures(4)
-    subject, _ = subject_of(AuditInputs(two_layer(), (4200 * X, y)))
-    rows = subject.rows_for(subject.truth.rows)
-    exact = Reconstruction(rows, Status.STALLED, "", Certificate(0, 0, 1.0, 0.0), "none", 0, 0.0)
-    torch.testing.assert_close(subject.inputs_from(exact).rows, subject.truth.rows)
-
-
 def test_certified_rows_of_other_data_fail_the_check_without_claiming_the_data_given() -> None:
     model, _, _ = relu_pipeline(8)
     found = exhume.audit(model, data=patients(8, 100))
@@ -108,16 +90,6 @@ def test_other_flowers_are_not_said_to_be_rebuilt() -> None:
     features = RBFSampler(gamma=0.3, n_components=1200, random_state=0)
     model = make_pipeline(StandardScaler(), features, RidgeClassifier(alpha=1e-3)).fit(X[:20], y[:20])
     assert exhume.audit(model, data=(X[50:70], y[50:70])).verdict.rebuilt == 0
-
-
-def test_chance_is_told_by_distance_and_number() -> None:
-    others = torch.linspace(0.05, 2, 500, dtype=torch.float64)  # 13 of 500 within 0.1
-    far = torch.full((20,), 0.5, dtype=torch.float64)
-    one = torch.cat([torch.tensor([0.09], dtype=torch.float64), far[1:]])
-    assert not beyond_chance(one, others, 0.1)
-    exact = torch.cat([torch.tensor([1e-9], dtype=torch.float64), far[1:]])
-    assert beyond_chance(exact, others, 0.1)
-    assert beyond_chance(torch.full((20,), 0.09, dtype=torch.float64), others, 0.1)
 
 
 def test_classes_that_the_data_lack_keep_their_outputs() -> None:
@@ -205,53 +177,6 @@ def test_an_interrupted_audit_goes_on_and_does_not_repeat_what_is_finished(tmp_p
     assert again.verdict == first.verdict
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        ((np.zeros((6, 5)), np.zeros(6)), "fitted on 30 columns"),
-        ((np.zeros((6, 30)), np.zeros((6, 2))), "y (n,)"),
-        ((np.zeros((6, 30)), np.array(["a"] * 6)), "must be real numbers"),
-        ((np.full((6, 30), np.nan), np.zeros(6)), "NaN"),
-    ],
-)
-def test_rows_that_do_not_fit_a_pipeline_are_refused(data: tuple, message: str) -> None:
-    model, _, _ = relu_pipeline(6)
-    with pytest.raises(ExhumeError) as error:
-        subject_of(AuditInputs(model, data))
-    assert message in str(error.value)
-
-
-class _Casts(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.last = nn.Linear(64, 10)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.last(x.float().flatten(1))
-
-
-class _Asserts(_Casts):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        assert x.shape[1] == 3, "three channels are needed"
-        return self.last(x.flatten(1))
-
-
-class _Several(_Casts):
-    def forward(self, x: torch.Tensor) -> object:
-        return {"hidden": x, "logits": self.last(x.flatten(1))}
-
-
-def test_code_of_strangers_fails_in_one_line() -> None:
-    data = digit_pictures(4)
-    with pytest.raises(ExhumeError, match="float64"):
-        subject_of(AuditInputs(_Casts(), data))
-    with pytest.raises(ExhumeError, match="three channels"):
-        subject_of(AuditInputs(_Asserts(), data))
-    with pytest.raises(ExhumeError, match="failed"):
-        subject_of(AuditInputs(state(_Casts()), data, model=nn.Linear))
-    assert subject_of(AuditInputs(_Several(), data))[0].release.k == 10
-
-
 def test_likenesses_are_named_where_nothing_is_near_enough_to_count() -> None:
     X, y = digit_pictures(10)
     net = two_layer()
@@ -263,53 +188,3 @@ def test_likenesses_are_named_where_nothing_is_near_enough_to_count() -> None:
     assert strict.verdict.rebuilt == 0
     assert strict.calibration.likenesses > 0
     assert "likenesses leak" in strict.verdict.detail
-
-
-def test_columns_are_shown_in_the_models_units_where_their_statistics_are_hidden(tmp_path: Path) -> None:
-    model, X, y = relu_pipeline(6)
-    hidden = exhume.audit(model, data=(X, y), knowledge=exhume.Knowledge(statistics=False))
-    page = write_audit(hidden, tmp_path).read_text()
-    assert "Values as the model takes them" in page
-    assert f"{X[0, 3]:.5g}" not in page  # the mean area of a patient, in its own unit
-
-
-def test_every_rung_of_an_mlp_is_measured_or_named() -> None:
-    X, y = patients(8)
-    model = make_pipeline(StandardScaler(), MLPRegressor(hidden_layer_sizes=(60,), max_iter=500, random_state=0)).fit(X, y)
-    pruned = without_features(AuditInputs(model, (X, y)), head="2", share=0.5).trained
-    assert int((pruned[-1].coefs_[-1] == 0).all(1).sum()) == 30
-    assert (model[-1].coefs_[-1] != 0).all()
-
-
-@pytest.mark.parametrize(
-    ("extra", "message"), [({"n": -3}, "n = -3"), ({"mean": (0.5,)}, "Leave --model"), ({"head": "last"}, "Leave --model")]
-)
-def test_options_that_mean_nothing_to_a_pipeline_are_refused(extra: dict, message: str) -> None:
-    model, X, y = relu_pipeline(6)
-    with pytest.raises(ExhumeError, match=message):
-        subject_of(AuditInputs(model, (X, y), **extra))
-
-
-def test_a_run_whose_process_is_gone_is_not_shown_as_running(tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text(json.dumps({"state": "running", "pid": 2**22 + 1}))
-    assert state_of(tmp_path)["state"] == "stopped"
-    (tmp_path / "run.json").write_text(json.dumps({"state": "running", "pid": os.getpid()}))
-    assert state_of(tmp_path)["state"] == "running"
-
-
-def test_any_token_and_any_name_can_be_compared_and_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("starlette", reason="starlette is not installed: pip install 'exhume[live]'")
-    (tmp_path / "run.json").write_text("{}")
-    sent: list[dict] = []
-
-    async def receive() -> dict:
-        return {"type": "http.request", "body": b""}
-
-    async def send(message: dict) -> None:
-        sent.append(message)
-
-    scope = {"type": "http", "method": "GET", "path": "/", "query_string": "token=é".encode(), "headers": []}
-    asyncio.run(live_app(tmp_path, "secret")(scope, receive, send))
-    assert sent[0]["status"] == 403
-    command_tools.print_table("a[/b]", [("report", "c[/d]")])
-    assert "c[/d]" in capsys.readouterr().out

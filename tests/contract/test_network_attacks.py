@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,44 +20,6 @@ from support.problems import small_sphere, two_layer
 
 def score(trained: Trained, attack: object) -> Score:
     return evaluate(attack.run(trained.release), trained.truth, trained.release)  # type: ignore[attr-defined]
-
-
-def test_training_reaches_interpolation_and_tells_its_course() -> None:
-    trained = two_layer(small_sphere(d=40, n=8), 10, k=4)
-    assert trained.train_loss < 1e-11
-    assert trained.course["train_steps"] < 2000
-    assert 0 < trained.course["feature_drift"] < 0.1
-    spectrum = trained.course["first_layer_spectrum"]
-    assert spectrum[7] > 1e-3 > 1e-9 > spectrum[8]  # eight samples move the first layer in eight directions
-
-
-@pytest.mark.parametrize(("loss", "k"), [("square", 4), ("cross-entropy", 4)])
-def test_interrupted_training_ends_in_the_same_weights(loss: str, k: int, tmp_path: Path) -> None:
-    data = small_sphere(d=40, n=8)
-    victim = NetworkVictim("two-layer", 10 * 320, k=k, loss=loss, train_to=1e-28, max_steps=300)
-    path, stops = tmp_path / "training", []
-
-    def stop(step: int, mean: float) -> None:
-        stops.append(step)
-        if len(stops) % 2 == 0:
-            raise KeyboardInterrupt
-
-    for _ in range(100):
-        try:
-            resumed = victim.train(data, report=stop, checkpoint=path)
-            break
-        except KeyboardInterrupt:
-            assert path.exists()
-    assert len(stops) > 2
-    assert not path.exists()
-    whole = victim.train(data)
-    assert whole.course["train_steps"] == resumed.course["train_steps"]
-    for name, value in whole.release.trained.items():
-        torch.testing.assert_close(resumed.release.trained[name], value)
-    with pytest.raises(KeyboardInterrupt):
-        victim.train(data, report=stop, checkpoint=path)
-    with pytest.raises(ExhumeError, match="belongs to another run"):
-        replace(victim, seed=1).train(data, checkpoint=path)
 
 
 def test_the_midpoint_lowers_floor_and_error() -> None:
@@ -157,23 +118,6 @@ def test_ntk_rebuilds_pictures_of_its_home_victim() -> None:
     assert found.rho_signed < 0.6 < found.chance_signed
 
 
-def test_rivals_say_which_victim_they_take() -> None:
-    data = small_sphere(d=10, n=3)
-    wide, binary = two_layer(data, 4, k=2).release, two_layer(data, 4).release
-    with pytest.raises(ExhumeError, match="kkt-multiclass"):
-        attack_named("kkt").run(wide)
-    with pytest.raises(ExhumeError, match="Use --attack kkt"):
-        attack_named("kkt-multiclass").run(binary)
-    with pytest.raises(ExhumeError, match="random features have one"):
-        attack_named("ntk").run(RandomFeaturesVictim(p=100).train(data).release)
-
-
-def test_a_step_that_is_too_large_is_told() -> None:
-    release = two_layer(small_sphere(d=10, n=3), 4, knowledge=Knowledge(n=True)).release
-    with pytest.raises(ExhumeError, match="--step-size auto"):
-        attack_named("ntk", step_size=1e200).run(release)
-
-
 def test_pictures_of_unknown_norm_are_stretched_to_their_range() -> None:
     data = load(DataRequest("digits", n=4))
     trained = two_layer(data, 12, loss="cross-entropy", k=2)
@@ -211,14 +155,3 @@ def test_misuse_is_refused() -> None:
         GaussNewton(linearise="end").run(release)
     with pytest.raises(ExhumeError, match="random features have none"):
         Subspace().run(RandomFeaturesVictim(p=200).train(data).release)
-    for settings, message in (
-        ({"loss": "logistic", "k": 3}, "exactly 1 output"),
-        ({"loss": "cross-entropy"}, "at least 2 outputs"),
-        ({"loss": "hinge"}, "unknown loss .hinge."),
-        ({"prune": 1.5}, "between 0 and 1"),
-        ({"weight_decay": -1.0}, "must not be negative"),
-    ):
-        with pytest.raises(ExhumeError, match=message):
-            two_layer(data, 4, **settings)
-    with pytest.raises(ExhumeError, match="square pictures"):
-        NetworkVictim("resnet", 490).train(data)

@@ -7,10 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from exhume.attacks import GaussNewton, Resources, attack_named
-from exhume.attacks.gradient_matching.published import PROJECTION_GD
+from exhume.attacks import GaussNewton, Resources
 from exhume.data import DataRequest, Dataset, load
-from exhume.errors import ExhumeError
 from exhume.features import ACTIVATIONS, activation
 from exhume.knowledge import Knowledge
 from exhume.lab import Trial, run_trial
@@ -120,18 +118,6 @@ def test_zero_loss_with_too_few_equations_says_so() -> None:
     assert guess.status is not Status.CERTIFIED
 
 
-def test_paper_attack_descends_and_keeps_the_sphere() -> None:
-    data = small_sphere(d=20, n=5)
-    release = trained(data, ratio=10, knowledge=Knowledge(n=True))
-    guess = attack_named("projection-gd", max_steps=3000).run(release, seed=0)
-    assert guess.curve.loss[-1] < guess.curve.loss[0] / 10
-    torch.testing.assert_close(guess.rows.norm(dim=1), torch.full((5,), 20**0.5, dtype=torch.float64))
-
-
-def test_paper_step_sizes() -> None:
-    assert [PROJECTION_GD.constants(d).step_size for d in (100, 3072, 12288)] == [20.0, 2e3, 8e3]
-
-
 def test_matrix_free_and_resident_agree() -> None:
     data = small_sphere(d=60, n=8)
     release = trained(data, ratio=5)
@@ -165,12 +151,6 @@ def test_a_small_budget_leaves_the_rows_to_fewer_features() -> None:
     assert guess.certified
     assert any("--memory allows no more" in note for note in guess.notes)
     assert evaluate(guess, data, release).n_found == 6
-
-
-def test_a_budget_that_cannot_work_is_refused() -> None:
-    data = small_sphere(d=20, n=5)
-    with pytest.raises(ExhumeError, match="Raise --memory"):
-        GaussNewton().run(trained(data, ratio=6), resources=Resources(memory=1000))
 
 
 @pytest.mark.slow

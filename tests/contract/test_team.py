@@ -12,9 +12,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from exhume.features import FeatureMemory, RandomFeatures, RandomFeaturesSpec
-from exhume.linalg import blocks
-from exhume.parallel.team import Team
 from exhume.release import save_release
 from exhume.result import load_reconstruction
 from support.problems import small_sphere, trained
@@ -36,23 +33,6 @@ def run(release: Path, out: Path, *options: str, processes: int = 1, wait: bool 
         _, errors = done.communicate(timeout=300)
         assert done.returncode == 0, errors
     return done
-
-
-def test_blocks_are_shared_without_gap_or_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "_BLOCK_BYTES", 256 * 20 * 8)
-    spec = RandomFeaturesSpec.describe(20, 1500, "cosine", 3)
-    whole = RandomFeatures(spec, dtype=torch.float64)
-    parts = [RandomFeatures(spec, dtype=torch.float64, memory=FeatureMemory(team=Team(rank, 2))) for rank in range(2)]
-    count = whole.whole_blocks(900)
-    assert sum(part.held(count) for part in parts) == count
-    values = torch.arange(1500)
-    owned = [part.own(values) for part in parts]
-    assert sorted(torch.cat(owned).tolist()) == list(range(1500))
-    V = torch.cat([block.V for block in whole.blocks()])
-    for part, own in zip(parts, owned, strict=True):
-        for block in part.blocks(stop=count):
-            assert torch.equal(block.V, V[own[block.rows]])
-        assert len(own[: part.held(count)]) == sum(len(block.V) for block in part.blocks(stop=count))
 
 
 def test_two_processes_find_the_rows_of_one(release: Path, tmp_path: Path) -> None:

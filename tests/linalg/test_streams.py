@@ -1,9 +1,10 @@
+"""Random numbers that depend on the seed, the purpose and the block, and on nothing else."""
+
 from __future__ import annotations
 
 import pytest
 import torch
 
-from exhume.errors import ExhumeError
 from exhume.features import FeatureMemory, RandomFeatures, RandomFeaturesSpec
 from exhume.linalg import blocks, streams
 
@@ -67,30 +68,3 @@ def test_entries_are_normal_with_variance_one_over_d() -> None:
 def test_no_two_blocks_share_a_seed() -> None:
     keys = {streams._key(0, "features", block) for block in range(20000)}
     assert len(keys) == 20000
-
-
-@pytest.mark.usefixtures("stream")
-def test_a_prefix_of_the_features_is_the_same_features() -> None:
-    features = RandomFeatures(RandomFeaturesSpec.describe(3000, 2000, "relu", seed=5), dtype=torch.float32)
-    stop = features.whole_blocks(700)
-    assert 700 <= stop < 2000
-    head = torch.cat([block.V for block in features.blocks(stop=stop)])
-    assert torch.equal(head, whole_V(features)[:stop])
-
-
-def test_a_release_whose_stream_differs_is_refused() -> None:
-    from dataclasses import replace
-
-    spec = replace(RandomFeaturesSpec.describe(5, 10, "relu", seed=0), fingerprint=(1.0, 2.0, 3.0, 4.0))
-    with pytest.raises(ExhumeError, match="differs from the release's"):
-        RandomFeatures(spec, dtype=torch.float64)
-
-
-@pytest.mark.parametrize(("text", "size"), [("6GB", 6 * 10**9), ("500 MB", 5 * 10**8), ("1.5GiB", 3 * 2**29), ("42", 42)])
-def test_sizes_are_parsed(text: str, size: int) -> None:
-    assert blocks.parse_bytes(text) == size
-
-
-def test_a_wrong_size_is_refused() -> None:
-    with pytest.raises(ExhumeError, match="not a size"):
-        blocks.parse_bytes("lots")

@@ -318,7 +318,7 @@ class FixedFeatures(Method[FixedFeaturesState]):
 
     def _verified(self, exact: BlockwiseSpan, state: State) -> tuple[BlockwiseSpan, State]:
         """The loss on all features, or as many as memory allows; polished there too when the subset left more than rounding."""
-        count = min(self.p, self._affordable(state.m))
+        count = self.features.blocks_within(min(self.p, self._affordable(state.m)))
         if count < self.p:
             self.notes.append(f"verified on {max(count, exact.p)} of {self.p} features: --memory allows no more")
         if count <= exact.p:

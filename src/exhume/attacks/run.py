@@ -13,9 +13,7 @@ from typing import Any, Generic, TypeVar
 import torch
 
 from exhume.attacks.interface import Attack, Progress, Resources, Watch
-from exhume.errors import ExhumeError
 from exhume.linalg.pass_counter import PassCounter
-from exhume.parallel.team import LostProcessError
 from exhume.release import Release
 from exhume.result import Certificate, Curve, Reconstruction, Status
 from exhume.storage.checkpoint import Checkpoint
@@ -125,12 +123,13 @@ def drive(
             left = method.time_left(state, curve)
             watch(Progress(step.stage, step.step, step.loss, len(step.X), passes, seconds, left, step.X, step.attempt))
             if resources.most_passes is not None and course.passes > resources.most_passes:
+                checkpoint.flush()
                 return _stopped(step, attack, course, resources.most_passes)
         # The method must be able to let go of the last state, which holds all features of the rows.
         last = [state]
         del state
         answer = method.finish(last.pop())
-    except (KeyboardInterrupt, LostProcessError, ExhumeError):
+    except BaseException:  # also where memory ran out: the same command may go on elsewhere
         checkpoint.flush()
         raise
     checkpoint.clear()

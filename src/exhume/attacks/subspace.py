@@ -49,7 +49,8 @@ class Subspace(Attack):
             return (Proposal(self, None, "the first layer did not move, so it reveals no subspace"),)
         r = _basis(release).shape[1]
         if not 0 < r < release.d:
-            return (Proposal(self, None, "the first layer's change spans every input"),)
+            holds = "holds no input whole, so it reveals no subspace" if r == 0 else "spans every input"
+            return (Proposal(self, None, f"the first layer's change {holds}"),)
         return (Proposal(self, 10, f"the first layer's change confines the samples to {r} of {release.d} dimensions"),)
 
     def run(self, release: Release, *, seed: int = 0, watch: Watch = ignore, resources: Resources = Resources()) -> Reconstruction:

@@ -15,8 +15,10 @@ View = Callable[[torch.Tensor], torch.Tensor]
 # Lengths that are given or leave a trace in the features. All others were inferred, and may be wrong where directions are right.
 _SURE = ("known norm", "fitted")
 _REFERENCES = 500
-# Chance is tested within these shares of the distance that counts, at this level in all.
-_SHARES, _LEVEL = (1.0, 1 / 4, 1 / 16, 1 / 64), 0.01
+# Chance is tested within these shares of the distance that counts, ...
+_SHARES = (1.0, 1 / 4, 1 / 16, 1 / 64)
+# ... at this level of significance over all of them.
+_LEVEL = 0.01
 
 
 def as_is(rows: torch.Tensor) -> torch.Tensor:

@@ -76,7 +76,7 @@ class Audit:
     peak_rss_mb: float
 
     def row(self) -> dict[str, Any]:
-        """The audit as one JSON object (see docs/audit.schema.json)."""
+        """The audit as one JSON object (see docs/reference/audit.schema.json)."""
         return {
             "format": FORMAT,
             "model": {"name": self.subject.name, "about": self.subject.about},

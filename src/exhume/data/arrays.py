@@ -28,11 +28,15 @@ def as_array(values: Any) -> np.ndarray:
     [1.0, 1.0]
     """
     if isinstance(values, torch.Tensor):
-        return values.detach().cpu().numpy()
+        dense = values.detach().cpu().to_dense()
+        return (dense.float() if dense.dtype is torch.bfloat16 else dense).numpy()  # numpy has no bfloat16
     for convert in ("toarray", "to_numpy"):  # scipy's sparse matrices; data frames of pandas, polars and others
         if hasattr(values, convert):
             return np.asarray(getattr(values, convert)())
-    return np.asarray(values)
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise ExhumeError("expected numbers in an array, got rows of unlike lengths. Give every row as many numbers.") from None
 
 
 def as_table(X: Any, y: Any, *, n: int | None = None) -> Table:

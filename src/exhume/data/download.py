@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import http.client
 import os
 import urllib.error
 import urllib.request
@@ -47,9 +48,10 @@ def _download(remote: Remote, path: Path) -> None:
             while chunk := answer.read(_CHUNK):
                 digest.update(chunk)
                 file.write(chunk)
-    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
         raise ExhumeError(
-            f"cannot download {remote.name} ({error}). Fetch {remote.url} where there is a network and give it with --data-dir."
+            f"cannot download {remote.name} ({str(error).strip()}). Fetch {remote.url} where there is a network and give it with "
+            "--data-dir."
         ) from None
     if digest.hexdigest() != remote.md5:
         raise ExhumeError(f"{remote.name}: checksum {digest.hexdigest()} instead of {remote.md5}. Try again; nothing was kept.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
 from exhume.data.dataset import Dataset, standardised
 from exhume.errors import ExhumeError
@@ -25,7 +25,9 @@ def read_image(path: Path, *, size: tuple[int, int] | None) -> np.ndarray:
             if size is not None and rgb.size != size:
                 rgb = rgb.resize(size, Image.Resampling.LANCZOS)
             return np.asarray(rgb).transpose(2, 0, 1)
-    except (UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:
+    except ExhumeError:
+        raise
+    except Exception as error:  # a hostile file can fail anywhere in the reader
         raise ExhumeError(f"{path} is not a readable image ({error}). Remove or replace it.") from None
 
 

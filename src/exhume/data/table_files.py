@@ -56,19 +56,21 @@ def table_file(*, path: Path | None, n: int | None) -> Dataset:
 def _read_csv(path: Path) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
     require_file(path, "data file")
     try:
-        with open(path, newline="", encoding="utf-8") as file:
-            lines = [line for line in csv.reader(file) if line]
+        with open(path, newline="", encoding="utf-8-sig") as file:  # spreadsheets begin a file with a mark
+            reader = csv.reader(file)
+            numbered = [(reader.line_num, line) for line in reader if line]
     except (UnicodeDecodeError, csv.Error) as error:
         raise ExhumeError(f"{path} is not a CSV file ({error}).") from None
-    if len(lines) < 2 or len(lines[0]) < 2:
+    header = numbered[0][1] if numbered else []
+    if len(numbered) < 2 or len(header) < 2:
         raise ExhumeError(f"{path}: expected a header line and rows of at least two columns (the last is the label).")
     values = []
-    for number, line in enumerate(lines[1:], start=2):
-        if len(line) != len(lines[0]):
-            raise ExhumeError(f"{path}: line {number} has {len(line)} columns, the header has {len(lines[0])}.")
+    for number, line in numbered[1:]:
+        if len(line) != len(header):
+            raise ExhumeError(f"{path}: line {number} has {len(line)} columns, the header has {len(header)}.")
         try:
             values.append([float(entry) for entry in line])
         except ValueError:
             raise ExhumeError(f"{path}: line {number} holds text. Encode every column as a number.") from None
     table = np.array(values)
-    return table[:, :-1], table[:, -1], tuple(lines[0][:-1])
+    return table[:, :-1], table[:, -1], tuple(header[:-1])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from exhume.data.array_files import find_within, open_npz
+from exhume.data.array_files import find_within, open_pictures
 from exhume.data.dataset import Dataset, balanced, photographs
 from exhume.data.image_folder import read_image
 from exhume.errors import ExhumeError
@@ -26,9 +26,7 @@ def tiny_imagenet(*, n: int, data_dir: Path | None, size: int | None = None) -> 
 
 
 def _from_npz(path: Path, n: int) -> tuple[np.ndarray, np.ndarray]:
-    arrays = open_npz(path)
-    if "images" not in arrays or "labels" not in arrays:
-        raise ExhumeError(f"{path}: expected arrays 'images' and 'labels', got {sorted(arrays)}.")
+    arrays = open_pictures(path, 64)
     classes = np.unique(arrays["labels"])
     if len(classes) != 2:
         raise ExhumeError(f"{path}: expected two classes, got {len(classes)}.")
@@ -45,9 +43,17 @@ def _from_folder(folder: Path, n: int) -> tuple[np.ndarray, np.ndarray]:
         raise ExhumeError(f"{train}: expected 200 class folders, got {len(wnids)}. Unpack the archive again.")
     images, labels = [], []
     for label, c in zip((-1.0, 1.0), _CLASSES, strict=True):
-        files = sorted((train / wnids[c] / "images").glob("*.JPEG"), key=lambda p: int(p.stem.split("_")[-1]))
+        files = sorted((train / wnids[c] / "images").glob("*.JPEG"), key=_number)
         if len(files) < n // 2:
             raise ExhumeError(f"{train / wnids[c]}: {len(files)} images, {n // 2} are needed for n = {n}. Lower --n.")
         images += [read_image(file, size=(64, 64)) for file in files[: n // 2]]
         labels += [label] * (n // 2)
     return np.stack(images), np.array(labels)
+
+
+def _number(file: Path) -> int:
+    """The number at the end of an image's name, as in n01443537_0.JPEG."""
+    digits = file.stem.rpartition("_")[2]
+    if not digits.isdecimal():
+        raise ExhumeError(f"{file}: expected a name that ends in a number, as in n01443537_0.JPEG. Unpack the archive again.")
+    return int(digits)

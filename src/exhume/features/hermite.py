@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -86,6 +87,7 @@ def _horner(coefficients: Sequence[float], c: torch.Tensor) -> torch.Tensor:
     return total
 
 
+@functools.cache  # an eigenvalue problem of its own
 def _normal_quadrature() -> tuple[np.ndarray, np.ndarray]:
     """Nodes and weights of E g(z) for a standard normal z, exact for what is smooth on each half line."""
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)

@@ -62,5 +62,6 @@ class MatrixFeatures(BlockwiseFeatures):
         return values
 
     def blocks(self, start: int = 0, stop: int | None = None) -> Iterator[Block]:
-        """All features in order."""
-        return iter(self._blocks)
+        """Features start..stop in order."""
+        last = self.p if stop is None else stop
+        return (block for block in self._blocks if start <= block.rows.start < last)

@@ -15,7 +15,9 @@ from exhume.lab.job import Job
 from exhume.lab.spectrum import SpectrumJob
 from exhume.report.palette import BLUE, GREY, INK, PAPER, RED
 
-_OUR_RATIOS, _THEIR_RATIOS = (1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0), (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0)
+# p / (d n) of the points, where each attack goes from failing to succeeding.
+_OUR_RATIOS = (1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0)
+_THEIR_RATIOS = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0)
 
 
 def _transition(scale: str) -> list[Panel]:

@@ -12,9 +12,12 @@ from exhume.figures.sheet import PANEL_HEIGHT, Results
 from exhume.lab.job import Job
 from exhume.report.palette import GREY, INK, RED
 
+# An axis that spans less than this factor gets a tick at every point, since powers of ten would label too little of it.
 _FEW_DECADES = 30
-# Share of an axis that a label takes, and lines from which on a legend has two columns.
-_LABEL_SHARE, _LONG_LEGEND = 0.12, 5
+# Share of an axis that the label of a tick takes.
+_LABEL_SHARE = 0.12
+# A legend of more lines than this has two columns.
+_LONG_LEGEND = 5
 
 # At every x, jobs that differ by their seed.
 Points = tuple[tuple[float, tuple[Job, ...]], ...]
@@ -100,7 +103,8 @@ class Curves:
         axes.set_title(self.title, fontsize=9.5, pad=16)
         axes.set_xlabel(self.xlabel)
         axes.set_ylabel(self.ylabel)
-        axes.legend(frameon=False, fontsize=7.5, loc="best", ncols=2 if len(self.lines) > _LONG_LEGEND else 1)
+        if axes.get_legend_handles_labels()[0]:  # a panel without rows has nothing to name
+            axes.legend(frameon=False, fontsize=7.5, loc="best", ncols=2 if len(self.lines) > _LONG_LEGEND else 1)
 
     def _draw_chance(self, axes: Any, results: Results) -> None:
         if self.chance is None:
@@ -156,8 +160,8 @@ class Pictures:
             for i, picture in enumerate(kept.get(name, [])[: self.count]):
                 line, column = divmod(i, self.per_line)
                 axes = grid[len(names) * line + k, column]
-                single = picture.shape[-1] == 1
-                axes.imshow(picture[..., 0] if single else picture, cmap="gray" if single else None, vmin=0, vmax=255)
+                pixels, single = picture.numpy(), picture.shape[-1] == 1
+                axes.imshow(pixels[..., 0] if single else pixels, cmap="gray" if single else None, vmin=0, vmax=255)
             if not self.every:
                 for line in range(k, self.lines, 2):
                     text, colour = (("truth", INK), ("rebuilt", RED))[k]

@@ -62,7 +62,8 @@ class SuccessRates:
         axes.set_title(self.title, fontsize=9.5, pad=16)
         axes.set_xlabel(self.xlabel)
         axes.set_ylabel(f"share of seeds with ρ below {RECOVERED:g}")
-        axes.legend(frameon=False, fontsize=7.5, loc="upper left")
+        if axes.get_legend_handles_labels()[0]:  # a panel without rows has nothing to name
+            axes.legend(frameon=False, fontsize=7.5, loc="upper left")
 
 
 def recoveries(results: Results, at: Points) -> list[tuple[float, int, int]]:

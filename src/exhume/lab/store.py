@@ -46,7 +46,7 @@ class Store:
 
     def keys(self) -> list[str]:
         """Keys of all finished jobs."""
-        return sorted(path.parent.name for path in self._jobs.glob("*/record.json"))
+        return sorted(path.parent.name for path in self._jobs.glob("[!.]*/record.json"))  # a dot: not yet in its place
 
     def record(self, key: str) -> dict[str, Any]:
         """Settings, row and provenance of a finished job."""

@@ -23,9 +23,11 @@ def krylov_basis(
         if sum(piece.shape[1] for piece in pieces) + start.shape[1] > d:
             break
         image = images[-1]
-        for piece in pieces * 2:  # twice is enough
-            image = image - piece @ (piece.T @ image)
-        pieces.append(torch.linalg.qr(image)[0])
+        for _ in range(2):  # again, since QR makes directions of rounding where the image has a lower rank
+            for piece in pieces * 2:  # twice is enough
+                image = image - piece @ (piece.T @ image)
+            image = torch.linalg.qr(image)[0]
+        pieces.append(image)
         images.append(product(pieces[-1]))
     return torch.cat(pieces, dim=1), torch.cat(images, dim=1)
 

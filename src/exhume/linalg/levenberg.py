@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-# Set by hand on the sphere problems of benchmarks/bars.py (docs: how the defaults were chosen).
+# All values were set by hand on the sphere problems of benchmarks/bars.py.
 FIRST_DAMPING = 0.1
-_SMALLEST, _LARGEST = 1e-9, 1e6
-_AFTER_GAIN, _AFTER_LOSS = 3, 6
+_SMALLEST = 1e-9
+_LARGEST = 1e6
+_AFTER_GAIN = 3  # the damping is divided by this
+_AFTER_LOSS = 6  # the damping is multiplied by this
 
 
 def next_damping(damping: float, *, better: bool) -> float:

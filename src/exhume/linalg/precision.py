@@ -18,7 +18,10 @@ class Precision:
     jitter: float  # relative ridge under a Cholesky factor
 
 
-_TILE, _FLUSH_ROWS = 512, 8192
+# A Gram matrix is summed in tiles of this many columns, ...
+_TILE = 512
+# ... and its partial sums move to float64 after this many rows.
+_FLUSH_ROWS = 8192
 _BY_DTYPE = {
     torch.float32: Precision(converged=3e-11, polished=2e-11, certified=1e-9, jitter=1e-10),
     torch.float64: Precision(converged=1e-18, polished=1e-27, certified=1e-15, jitter=1e-15),

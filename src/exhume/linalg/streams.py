@@ -15,7 +15,8 @@ from exhume.parallel.threads import in_parallel
 # Rows per stream block. A fixed multiple of 16, since torch.randn(100)[:50] differs from torch.randn(50).
 STREAM_ROWS = 256
 # Names of the recipes below, stored in every release: a later recipe gets another name.
-BOX_MULLER, QUANTILES = "torch-mt19937-rows256", "sfc64-half-quantiles"
+BOX_MULLER = "torch-mt19937-rows256"
+QUANTILES = "sfc64-half-quantiles"
 STREAMS = (BOX_MULLER, QUANTILES)
 # From this many numbers on, which memory seldom holds, the stream is the one that is drawn faster and kept in half the space.
 _MANY = 10**9

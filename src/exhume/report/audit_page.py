@@ -18,7 +18,10 @@ from exhume.report.trial_page import render
 from exhume.storage.atomic import json_text, write_text
 from exhume.version import __version__
 
-_PICTURES, _TABLE_ROWS, _TABLE_COLUMNS = 20, 8, 8
+# The most exposed samples that are shown: pictures, or rows and columns of a table.
+_PICTURES = 20
+_TABLE_ROWS = 8
+_TABLE_COLUMNS = 8
 
 
 def write_audit(audit: Audit, folder: str | Path, *, command: str = "") -> Path:

@@ -18,8 +18,13 @@ from exhume.result import Certificate, Reconstruction, Status
 from exhume.storage.atomic import json_text, write_text
 
 STATE = "run.json"
-_EVERY = 1.0  # seconds
-_PICTURES, _ROWS, _COLUMNS, _POINTS = 20, 8, 8, 400
+# Seconds between two writes of the state.
+_EVERY = 1.0
+# What the live page shows: pictures, or rows and columns of a table, and points of the loss curve.
+_PICTURES = 20
+_ROWS = 8
+_COLUMNS = 8
+_POINTS = 400
 
 
 class LiveRun:

@@ -93,11 +93,13 @@ def live_app(folder: Path, token: str) -> Any:
             return refused() if not allowed(request) else PlainTextResponse("no such run", 404)
 
         async def stream() -> AsyncIterator[str]:
-            seen, quiet = 0.0, 0
+            seen: tuple[Any, Any] = (None, "unreadable")
+            quiet = 0
             while not await request.is_disconnected():
                 state = state_of(run)
-                if state.get("updated", 0.0) != seen:
-                    seen, quiet = state.get("updated", 0.0), 0
+                news = (state.get("updated"), state.get("state"))  # a process that dies writes nothing more
+                if news != seen:
+                    seen, quiet = news, 0
                     state["report"] = (run / "index.html").is_file()
                     yield f"data: {json.dumps(state)}\n\n"
                 elif (quiet := quiet + 1) % _BEAT == 0:
@@ -133,7 +135,9 @@ def serve(folder: Path, *, announce: Any, port: int = 0) -> None:
     listener = socket.socket()
     try:
         listener.bind(("127.0.0.1", port))
+        listener.listen()  # whoever is told the address may come at once
     except OSError as error:
+        listener.close()
         raise ExhumeError(f"port {port} cannot be used ({error.strerror}). Leave --port out for a free one.") from None
     announce(f"http://127.0.0.1:{listener.getsockname()[1]}/?token={token}")
     # Open event streams would keep the server from ending.

@@ -20,8 +20,11 @@ from exhume.score.match import match
 from exhume.storage.atomic import write_atomically, write_text
 from exhume.version import __version__
 
+# Frames of the film that shows rows on their way.
 _FRAMES = 7
-_TABLE_ROWS, _TABLE_COLUMNS = 6, 8
+# Of a table, as many rows and columns are shown as fit a page.
+_TABLE_ROWS = 6
+_TABLE_COLUMNS = 8
 
 
 @dataclass(frozen=True)

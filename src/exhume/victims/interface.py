@@ -62,11 +62,13 @@ def without_duplicates(dataset: Dataset) -> Dataset:
         return dataset
     index = torch.tensor(keep)
     # Identical rows with unlike labels are fitted to a mean of them, so the size of that is not known.
-    agree = all(dataset.labels[seen[row.numpy().tobytes()]] == y for row, y in zip(dataset.rows, dataset.labels, strict=True))
+    first_of = torch.tensor([seen[row.numpy().tobytes()] for row in dataset.rows])
+    agree = torch.equal(dataset.labels, dataset.labels[first_of])
+    labels = dataset.labels if agree else torch.stack([dataset.labels[first_of == i].mean() for i in first_of])
     return replace(
         dataset,
         rows=dataset.rows[index],
-        labels=dataset.labels[index],
+        labels=labels[index],
         label_size=dataset.label_size if agree else None,
         notes=(*dataset.notes, *notes),
     )

@@ -139,12 +139,11 @@ def _descend(
     resumed = keeper.load({"training": TrainingState}, next(iter(start.values())).device)
     now = TrainingState(start, safe_step=kind.paper_step) if resumed is None else resumed["training"]
     parameters = {name: value.clone().requires_grad_() for name, value in now.parameters.items()}
-    mean = float("inf")
-    while now.step < limit:
+    while True:
         output = outputs(parameters)
         loss = kind.value(output, targets)
         mean = float(loss.detach()) / len(targets)
-        if mean <= target or not mean < float("inf"):
+        if now.step >= limit or mean <= target or not mean < float("inf"):
             break
         safe = now.safe_step
         if not paper and _time_to_measure(kind, now.step):

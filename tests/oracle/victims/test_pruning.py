@@ -7,7 +7,6 @@ import torch
 
 from exhume.attacks import GaussNewton
 from exhume.errors import ExhumeError
-from exhume.features import FeatureMemory, RandomFeatures, RandomFeaturesSpec
 from exhume.score import evaluate
 from exhume.victims import RandomFeaturesVictim
 from exhume.victims.pruning import optimal_brain_surgeon
@@ -51,20 +50,3 @@ def test_a_pruned_model_gives_up_its_data() -> None:
     guess = GaussNewton().run(trained.release)
     assert guess.certified
     assert evaluate(guess, data, trained.release).rho_signed < 1e-8
-
-
-@pytest.mark.parametrize("act", ["relu", "cosine"])
-def test_blocks_leave_out_what_takes_no_part(act: str) -> None:
-    spec = RandomFeaturesSpec.describe(300, 9000, act, 3)
-    alive = torch.rand(9000, generator=torch.Generator().manual_seed(1)) < 0.3
-    alive[3000:8000] = False  # a whole block and more
-    X = small_sphere(d=300, n=4).rows
-    whole = torch.cat([block.preactivation(X) for block in RandomFeatures(spec, dtype=torch.float64).blocks()])
-    pruned = RandomFeatures(spec, dtype=torch.float64, memory=FeatureMemory(keep_bytes=1 << 24), alive=alive)
-    for _ in range(2):  # drawn, then from memory
-        blocks = list(pruned.blocks())
-        assert torch.allclose(torch.cat([block.preactivation(X) for block in blocks]), whole[alive], rtol=1e-13, atol=1e-13)
-        assert [block.rows.stop for block in blocks][-1] == pruned.p == int(alive.sum())
-    count = pruned.whole_blocks(100)
-    part = torch.cat([block.preactivation(X) for block in pruned.blocks(stop=count)])
-    assert torch.allclose(part, whole[alive][:count], rtol=1e-13, atol=1e-13)

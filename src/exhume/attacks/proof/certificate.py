@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from exhume.attacks.proof.duplicate_rows import SEPARATE, crossings
+from exhume.attacks.proof.duplicate_rows import SEPARATE, crossings, repeated
 from exhume.attacks.span.problem import Span, State
 from exhume.counting import MARGIN
 from exhume.linalg import streams
@@ -14,6 +14,7 @@ from exhume.result import Certificate, Status
 # A row whose standard error is above this share of its norm is not pinned down.
 VAGUE = 0.02
 # A row that matters less than this many times the floor proves nothing: many of them can imitate a row that is not there.
+# Nor does a combination of outputs with so little of the weights' energy: rounding gives dependent outputs as much.
 _STANDS_OUT = 100.0
 # Random rows that are added on top of those found, to see that a further one does not matter.
 _SPARE_ROWS = 3
@@ -40,8 +41,9 @@ def row_errors(problem: Span, state: State) -> tuple[float, ...]:
 
 def equations(problem: Span, state: State) -> int:
     """Features that say something times independent outputs."""
-    spectrum = torch.linalg.eigvalsh(problem.total((problem.theta.T @ problem.theta).double()))
-    return problem.informative(state) * int((spectrum > torch.finfo(problem.dtype).eps * spectrum[-1]).sum())
+    theta = problem.theta.double()
+    spectrum = torch.linalg.eigvalsh(problem.total(theta.T @ theta))
+    return problem.informative(state) * int((spectrum > _STANDS_OUT * precision(problem.dtype).certified * spectrum[-1]).sum())
 
 
 def certify(problem: Span, state: State, *, costs: tuple[float, ...], spare: tuple[float, ...]) -> Certificate:
@@ -54,8 +56,18 @@ def certify(problem: Span, state: State, *, costs: tuple[float, ...], spare: tup
         row_errors=row_errors(problem, state),
         weakest_row=min(costs),
         strongest_spare=max(spare, default=None),
-        separation=float(crossings(problem, state).min()),
+        separation=_separation(problem, state),
     )
+
+
+def _separation(problem: Span, state: State) -> float:
+    """The least share of the expected hyperplanes between two rows that lies there.
+
+    None lies between rows of free norms on one line, and three of them can stand for one sample: where phi(z) + phi(-z) = |z|,
+    as for relu+tanh, c phi(x) = phi(c x) + phi(-c x) - c phi(-x) for every c.
+    """
+    on_one_line = problem.radius is None and int(repeated(state.X).sum()) > state.m
+    return 0.0 if on_one_line else float(crossings(problem, state).min())
 
 
 def judge(proof: Certificate, *, converged: bool) -> tuple[Status, str]:
@@ -79,7 +91,7 @@ def judge(proof: Certificate, *, converged: bool) -> tuple[Status, str]:
 def _doubt(proof: Certificate) -> str | None:
     """Why rows that fit exactly, with enough equations, may still not be samples."""
     if proof.separation < SEPARATE:
-        return "two rows lie nearly in one linear cell of the features, where a sample split in two fits as well"
+        return "two rows lie nearly in one linear cell of the features, or on one line: a sample split in pieces would fit as well"
     vague = sum(error > VAGUE for error in proof.row_errors)
     if vague:
         return f"the loss is zero but {vague} of {len(proof.row_errors)} rows have error bars above {VAGUE:.0%}"

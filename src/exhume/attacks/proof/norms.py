@@ -95,4 +95,6 @@ def norms_of_network(release: Release, X: torch.Tensor) -> tuple[torch.Tensor, s
 
 def _most(X: torch.Tensor, low: float, high: float) -> torch.Tensor:
     """The factor on each row at which it reaches black or white: pictures are taken to do so somewhere."""
+    if not low < 0 < high:  # inputs of one sign: a row may cross zero by a little, or have the wrong sign
+        return max(abs(low), abs(high)) / X.abs().max(dim=1).values
     return torch.minimum(high / X.max(dim=1).values.clamp(min=1e-300), low / X.min(dim=1).values.clamp(max=-1e-300))

@@ -30,7 +30,7 @@ _GAP = 30.0
 _SIGNAL = 2.0
 # ... provided that the noise ends below _BULK times its median.
 _BULK = 1.5
-# Rounds of (decay from what lies outside the subspace, subspace from what is left of the decay).
+# Rounds of (subspace from what the decay leaves, decay from what lies outside the subspace).
 _DECAY_ROUNDS = 3
 # Patch cost per place, of a unit input, that counts as zero.
 _NULL = 1e-8
@@ -60,13 +60,13 @@ def learned(release: Release) -> Learned:
     if release.facts.ridge == 0 or first is None:
         return plain
     start, end = (weight.flatten(1) for weight in first)
-    if release.facts.ridge is None and row_space(end - start).shape[1] < min(end.shape):
-        return plain  # decay is not known of, and would have left no gap in the spectrum
-    outside, kept = torch.eye(end.shape[1], dtype=end.dtype), 1.0
+    kept = 1.0
     for _ in range(_DECAY_ROUNDS):
-        kept = float(((start @ outside) * (end @ outside)).sum() / (start @ outside).square().sum())
         Q = row_space(end - kept * start)
-        outside = torch.eye(end.shape[1], dtype=end.dtype) - Q @ Q.T
+        outside = torch.eye(end.shape[1], dtype=end.dtype)
+        if Q.shape[1] < min(end.shape):  # else decay hides the subspace: the whole of W_0 gives a first estimate
+            outside -= Q @ Q.T
+        kept = float(((start @ outside) * (end @ outside)).sum() / (start @ outside).square().sum())
     return replace(plain, kept=kept)
 
 

@@ -40,15 +40,17 @@ LINEAR = (
 )
 _MARGINS = (linear_model.LogisticRegression, linear_model.LogisticRegressionCV)
 _UNITS = {"relu": nn.ReLU, "tanh": nn.Tanh, "logistic": nn.Sigmoid, "identity": nn.Identity}
-# Pipelines may be compressed, but weights hardly shrink.
-_MAX_UNPACKED, _RATIO = 32 * 1024**3, 50
+# Pipelines may be compressed, but weights hardly shrink: a file that claims to unpack to more bytes than this, ...
+_MOST_UNPACKED = 32 * 1024**3
+# ... or to this many times its size, is refused.
+_MOST_RATIO = 50
 _TRUSTED = ["exhume.auditing.transformer.RandomFeatureMap"]
 
 
 def load_skops(path: Path) -> Any:
     """A pipeline from a .skops file; types that skops does not vouch for are refused."""
     require_file(path, "model file")
-    check_zip(path, "model file", most=_MAX_UNPACKED, ratio=_RATIO)
+    check_zip(path, "model file", most=_MOST_UNPACKED, ratio=_MOST_RATIO)
     try:
         from skops import io
     except ImportError:

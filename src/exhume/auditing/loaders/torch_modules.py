@@ -94,7 +94,7 @@ def torch_subject(
         if not isinstance(dict(answers.named_modules()).get(head), nn.Linear):
             raise ExhumeError(f"--head {head!r} is not a linear layer of the model. Name one, or leave it out to have it found.")
         answers = OutputAdapter(answers, head).eval()
-    shape = _input_shape(answers, truth)
+    shape = input_shape(answers, truth)
     if not isinstance(_answer(answers, truth, shape), torch.Tensor):
         answers = OutputAdapter(answers, None).eval()
     example = torch.randn(_TRIED_INPUTS, *shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -128,7 +128,7 @@ def load_parameters(module: nn.Module, weights: Mapping[str, torch.Tensor], whic
         raise ExhumeError(f"the {which} weights do not fit the model: {lines[1] if len(lines) > 1 else lines[0]}") from None
 
 
-def _input_shape(module: nn.Module, truth: Dataset) -> tuple[int, ...]:
+def input_shape(module: nn.Module, truth: Dataset) -> tuple[int, ...]:
     """The shape in which the module takes an input: that of the data, or flat."""
     reasons = []
     for shape in dict.fromkeys([truth.shape, (truth.d,)]):

@@ -39,7 +39,9 @@ def load_weights(path: Path) -> StateDict:
             found = found[name]
     if not isinstance(found, dict) or not found or not all(isinstance(v, torch.Tensor) for v in found.values()):
         raise ExhumeError(f"weights file {path} holds no state dict (names with tensors). Save model.state_dict().")
-    weights = {str(name).removeprefix("module."): tensor.detach() for name, tensor in found.items()}
+    # DataParallel puts this before every name; before some of them it is the name of a layer.
+    prefix = "module." if all(str(name).startswith("module.") for name in found) else ""
+    weights = {str(name).removeprefix(prefix): tensor.detach() for name, tensor in found.items()}
     bad = [name for name, tensor in weights.items() if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all())]
     if bad:
         raise ExhumeError(f"weights file {path}: {bad[0]!r} holds NaN or infinity. Audit a model whose training ended well.")

@@ -14,6 +14,7 @@ from sklearn.pipeline import Pipeline
 from torch import nn
 
 from exhume.auditing.audit_inputs import AuditInputs
+from exhume.auditing.loaders.torch_modules import input_shape
 from exhume.auditing.mitigation.weight_edits import last_step
 from exhume.auditing.subject import Subject
 from exhume.errors import ExhumeError
@@ -41,8 +42,7 @@ def with_decay(inputs: AuditInputs, subject: Subject, factor: float) -> AuditInp
             raise ExhumeError(f"a {type(last).__name__} has no penalty to raise.")
         return _refitted(inputs, fresh)
     module = _fresh_module(inputs, model)
-    X, y = _tensors(subject)
-    _descend(module, X.reshape(len(X), *subject.truth.shape), y, decay=1e-5 * factor)
+    _descend(module, *_fed(module, subject), decay=1e-5 * factor)
     return replace(inputs, trained=module)
 
 
@@ -68,8 +68,8 @@ def with_head(inputs: AuditInputs, subject: Subject, count: int) -> AuditInputs:
 def with_dp(inputs: AuditInputs, subject: Subject, epsilon: float, delta_share: float, seed: int) -> AuditInputs:
     """The same model trained by DP-SGD (Opacus) to (epsilon, delta_share / n): its last layer, or a network as a whole."""
     model = inputs.open_model()
-    X, y = _tensors(subject)
-    delta = delta_share / len(X)
+    y = _tensors(subject)[1]
+    delta = delta_share / len(y)
     if isinstance(model, BaseEstimator):
         copied = copy.deepcopy(model)
         last = last_step(copied)
@@ -87,7 +87,7 @@ def with_dp(inputs: AuditInputs, subject: Subject, epsilon: float, delta_share: 
         last.intercept_ = linear.bias.detach().double().numpy().reshape(np.shape(last.intercept_))
         return replace(inputs, trained=copied)
     module = _fresh_module(inputs, model)
-    _private(module, X.reshape(len(X), *subject.truth.shape), y, epsilon, delta, seed)
+    _private(module, *_fed(module, subject), epsilon, delta, seed)
     return replace(inputs, trained=module)
 
 
@@ -117,6 +117,14 @@ def _tensors(subject: Subject) -> tuple[torch.Tensor, torch.Tensor]:
         index = torch.tensor([subject.classes.index(float(y)) for y in labels])
         return X, nn.functional.one_hot(index, subject.release.k).float()
     return X, labels[:, None].float()
+
+
+def _fed(module: nn.Module, subject: Subject) -> tuple[torch.Tensor, torch.Tensor]:
+    """Inputs and targets as the module takes them: in its own shape and precision."""
+    X, y = _tensors(subject)
+    shape = input_shape(copy.deepcopy(module).eval(), subject.truth)
+    dtype = next(module.parameters()).dtype
+    return X.reshape(len(X), *shape).to(dtype), y.to(dtype)
 
 
 def _descend(module: nn.Module, X: torch.Tensor, y: torch.Tensor, decay: float = 0.0) -> None:

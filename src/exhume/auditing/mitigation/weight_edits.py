@@ -34,7 +34,7 @@ def rounded(weights: np.ndarray, *, dtype: torch.dtype) -> np.ndarray:
 
 def to_int8(weights: np.ndarray) -> np.ndarray:
     """Weights as 8-bit integers hold them: symmetric, one scale per tensor."""
-    step = np.abs(weights).max() / 127
+    step = np.abs(weights).max() / 127 or 1.0  # zeros stay zeros
     return np.round(weights / step) * step
 
 

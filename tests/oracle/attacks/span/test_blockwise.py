@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
-
 import pytest
 import torch
 
-from exhume.attacks.proof.certificate import judge, row_errors
-from exhume.attacks.search import pursuit
 from exhume.attacks.span.blockwise import BlockwiseSpan, State
-from exhume.features import FeatureMemory, RandomFeatures
+from exhume.features import RandomFeatures
 from exhume.linalg import blocks
-from exhume.result import Certificate, Status
 from support.problems import small_sphere, state_at, trained
 
 
@@ -112,53 +106,3 @@ def test_growing_the_feature_set_gives_the_same_problem(setting: tuple) -> None:
     assert larger.p == problem.p
     assert state_at(grown, state.X).loss == few  # the smaller problem stays as it was
     assert state_at(larger, state.X).loss == pytest.approx(state.loss, rel=1e-10)
-
-
-def test_error_bars_follow_noise_in_the_weights() -> None:
-    data = small_sphere(d=30, n=4)
-    release = trained(data, ratio=10)
-    noise = 1e-6 * release.weights.norm() / release.p**0.5
-    noisy = release.weights + noise * torch.randn(release.weights.shape, generator=torch.Generator().manual_seed(0))
-    features = RandomFeatures(release.model, dtype=torch.float64, memory=FeatureMemory(keep_bytes=1 << 30))
-    problem = BlockwiseSpan(features, noisy, radius=30**0.5, nuisance=True)
-    state = state_at(problem, data.rows)
-    for _ in range(4):
-        state = problem.state(problem.step(state, damping=1e-12, cg_steps=60, cg_tolerance=1e-9))
-    errors = (state.X - data.rows).norm(dim=1) / data.rows.norm(dim=1)
-    ratio = errors / torch.tensor(row_errors(problem, state))
-    assert 0.4 < ratio.median() < 2.5
-
-
-def test_rows_that_rounding_could_imitate_prove_nothing() -> None:
-    proof = Certificate(
-        9000, 930, loss=1e-18, floor=1e-15, row_errors=(1e-9, 1e-3), weakest_row=5e-15, strongest_spare=1e-21, separation=1.0
-    )
-    status, reason = judge(proof, converged=True)
-    assert status is Status.UNCERTIFIED
-    assert "stand in for one sample" in reason
-    assert judge(replace(proof, weakest_row=1e-9), converged=True)[0] is Status.CERTIFIED
-
-
-def test_free_norms_stay_within_their_bounds() -> None:
-    release = trained(small_sphere(d=20, n=5), ratio=7, activation="cosine")
-    features = RandomFeatures(release.model, dtype=torch.float64)
-    free, bounded = (
-        BlockwiseSpan(features, release.weights, radius=None, nuisance=False, norm_bound=bound) for bound in (math.inf, 4.0)
-    )
-    X = torch.eye(20, dtype=torch.float64)[:3] * 20**0.5 * torch.tensor([[0.01], [1.5], [100.0]], dtype=torch.float64)
-    assert torch.equal(free.on_sphere(X), X)
-    torch.testing.assert_close(bounded.on_sphere(X).norm(dim=1) / 20**0.5, torch.tensor([0.25, 1.5, 4.0], dtype=torch.float64))
-
-
-def test_the_climb_follows_the_gradient_of_the_correlation() -> None:
-    release = trained(small_sphere(d=20, n=5), ratio=7, activation="relu+tanh")
-    problem = BlockwiseSpan(RandomFeatures(release.model, dtype=torch.float64), release.weights, radius=None, nuisance=False)
-    r = problem.theta[:, :1]
-    X = torch.randn(3, 20, generator=torch.Generator().manual_seed(0), dtype=torch.float64).requires_grad_()
-    V = torch.cat([block.V for block in problem.blocks()])
-    phi = problem.features.activation.value(V @ X.T)
-    value = (phi * r).sum(0) / phi.norm(dim=0)
-    (gradient,) = torch.autograd.grad(value.sum(), X)
-    height, slope = pursuit.correlation(problem, r, X.detach())
-    torch.testing.assert_close(height, value.detach())
-    torch.testing.assert_close(slope, gradient)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 
-import pytest
 import torch
 
 from exhume.attacks.span.expected_curvature import ExpectedCurvature
-from exhume.features import activation, beyond_linear, hermite_coefficients, kernel_beyond_linear, linear_part
+from exhume.features import activation, beyond_linear, kernel_beyond_linear
 
 D, M, K = 12, 4, 2
 
@@ -33,45 +32,6 @@ def dense(curvature: ExpectedCurvature) -> torch.Tensor:
     rows = torch.stack([curvature.tangent(curvature.rows_product(curvature.tangent(u))).flatten() for u in unit])
     mixed = torch.stack([curvature.towards_rows(u).flatten() for u in other])
     return torch.cat([torch.cat([rows, mixed.T], dim=1), torch.cat([mixed, torch.zeros(M * K, M * K)], dim=1)])
-
-
-@pytest.mark.parametrize("name", ["relu", "gelu", "relu+tanh", "leaky-relu", "abs"])
-@pytest.mark.parametrize("scale", [1.0, 0.6])
-def test_a_kernel_is_the_mean_over_features(name: str, scale: float) -> None:
-    one = activation(name)
-    kernel, left = kernel_beyond_linear(one, scale=scale), beyond_linear(one, scale=scale)
-    draw = torch.Generator().manual_seed(0)
-    a, b = torch.randn(2, 4_000_000, generator=draw, dtype=torch.float64)
-    for c in (-0.7, 0.3, 0.8):
-        pair = torch.tensor([[1.0, c], [c, 1.0]], dtype=torch.float64)
-        t = c * a + math.sqrt(1 - c * c) * b
-        value, slope = left.value(scale * a) * left.value(scale * t), left.slope(scale * a) * left.slope(scale * t)
-        assert float(kernel.value(pair)[0, 1]) == pytest.approx(float(value.mean()), abs=2e-3)
-        assert float(kernel.slope(pair)[0, 1]) == pytest.approx(scale**2 * float(slope.mean()), abs=2e-3)
-        h = 1e-5
-        above, below = (float(kernel.slope(torch.tensor([[1.0, c + e], [0.0, 1.0]], dtype=torch.float64))[0, 1]) for e in (h, -h))
-        assert float(kernel.curvature(pair)[0, 1]) == pytest.approx((above - below) / (2 * h), rel=1e-4, abs=1e-9)
-    assert kernel.at_one[0] == pytest.approx(float(left.value(scale * a).square().mean()), rel=0.01)
-    assert kernel.at_one[1] == pytest.approx(scale**2 * float(left.slope(scale * a).square().mean()), rel=0.01)
-
-
-@pytest.mark.parametrize("name", ["relu", "gelu", "abs", "relu+tanh"])
-@pytest.mark.parametrize("scale", [1.0, 0.5])
-def test_an_activation_loses_its_linear_part_and_no_more(name: str, scale: float) -> None:
-    one = activation(name)
-    left_over = beyond_linear(one, scale=scale)
-
-    def scaled(value: object) -> list[float]:
-        return hermite_coefficients(type(one)("", "", lambda z: value(scale * z), one.slope, "mixed"), 6)  # type: ignore[operator]
-
-    left, before = scaled(left_over.value), scaled(one.value)
-    assert max(abs(c) for c in left[:2]) < 1e-6
-    assert left[2:] == pytest.approx(before[2:], abs=1e-6)
-    z, step = torch.linspace(-3, 3, 50, dtype=torch.float64), 1e-6
-    slope = (left_over.value(z + step) - left_over.value(z - step)) / (2 * step)
-    torch.testing.assert_close(left_over.slope(z), slope, atol=1e-5, rtol=1e-5)
-    constant, linear = linear_part(one, scale=scale)
-    torch.testing.assert_close(left_over.value(z) + constant + linear * z, one.value(z))
 
 
 def test_blocks_are_second_derivatives_of_the_kernel() -> None:
