@@ -18,6 +18,12 @@ import sys
 from pathlib import Path
 
 SPHERE = ["--data", "sphere", "--d", "100", "--n", "20"]
+MLP = ["--victim", "mlp", "--attack", "first-layer"]
+# Ordinary training: float32, cross-entropy, biases, batches of 5, momentum.
+ORDINARY = [*MLP, "--bias", "--loss", "cross-entropy", "--optimizer", "momentum", "--batch", "5", "--dtype", "float32"]
+SLOW_STEPS = ["--lr", "0.005", "--epochs", "60"]
+LONG_STEPS = ["--lr", "0.05", "--epochs", "200"]
+PHOTOS = ["--data", "cifar10", "--k", "10"]
 CASES: dict[str, tuple[list[str], str, float]] = {  # options, figure that is judged, its bar
     "sphere-4": ([*SPHERE, "--ratio", "4", "--dtype", "float64"], "rho_signed", 1e-6),
     "sphere-3": ([*SPHERE, "--ratio", "3", "--dtype", "float64"], "rho_signed", 1e-6),
@@ -35,6 +41,30 @@ CASES: dict[str, tuple[list[str], str, float]] = {  # options, figure that is ju
     "ridge-10": ([*SPHERE, "--ratio", "4", "--ridge", "10"], "rho_signed", 1e-6),
     "ratio-1": ([*SPHERE, "--ratio", "1"], "rho_signed", float("inf")),
     "ratio-0.5": ([*SPHERE, "--ratio", "0.5"], "rho_signed", float("inf")),
+    **{f"mlp-{h}": ([*MLP, "--widths", str(h), *SPHERE, "--dtype", "float64"], "rho_signed", 1e-6) for h in (200, 120, 80, 60)},
+    "mlp-digits": ([*ORDINARY, *LONG_STEPS, "--widths", "256", "--data", "digits", "--n", "15", "--k", "10"], "worst_row", 1e-3),
+    "mlp-digits-decay-1e-4": (
+        [*ORDINARY, *LONG_STEPS, "--weight-decay", "1e-4", "--widths", "256", "--data", "digits", "--n", "15", "--k", "10"],
+        "worst_row",
+        1e-3,
+    ),
+    "mlp-digits-decay-1e-3": (
+        [*ORDINARY, *LONG_STEPS, "--weight-decay", "1e-3", "--widths", "256", "--data", "digits", "--n", "15", "--k", "10"],
+        "worst_row",
+        1e-3,
+    ),
+    "mlp-breast-cancer": (
+        [*ORDINARY, "--lr", "0.05", "--epochs", "300", "--widths", "256,64", "--data", "breast-cancer", "--n", "20", "--k", "2"],
+        "worst_row",
+        1e-3,
+    ),
+    "mlp-cifar10": ([*MLP, "--widths", "200", "--data", "cifar10", "--n", "10"], "worst_row", 1e-6),
+    "mlp-cifar10-50": ([*MLP, "--widths", "500", *PHOTOS, "--n", "50"], "worst_row", 1e-6),
+    "mlp-cifar10-100": ([*MLP, "--widths", "2000", *PHOTOS, "--n", "100"], "worst_row", 1e-6),
+    "mlp-cifar10-100-narrow": ([*MLP, "--widths", "1000", *PHOTOS, "--n", "100"], "worst_row", 1e-6),
+    "ordinary-20": ([*ORDINARY, *SLOW_STEPS, "--widths", "512,256", *PHOTOS, "--n", "20"], "worst_row", 1e-3),
+    "ordinary-50": ([*ORDINARY, *SLOW_STEPS, "--widths", "512,256", *PHOTOS, "--n", "50"], "worst_row", 1e-3),
+    "ordinary-100": ([*ORDINARY, *SLOW_STEPS, "--widths", "2048,256", *PHOTOS, "--n", "100"], "worst_row", 1e-3),
     "cifar10": (["--data", "cifar10", "--n", "10", "--ratio", "4", "--dtype", "float32"], "rho_signed", 1e-3),
 }
 
@@ -63,7 +93,7 @@ def main() -> None:
     kept: dict[str, list[dict]] = {}
     for name in given.cases or CASES:
         options, figure, bar = CASES[name]
-        if name == "cifar10":
+        if "cifar10" in options:
             if given.data_dir is None:
                 print(f"{name:14} skipped: give --data-dir")
                 continue

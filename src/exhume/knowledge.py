@@ -49,6 +49,7 @@ class Knowledge:
     n: bool = False  # the number of training samples
     statistics: bool = True  # the inputs' common norm, their mean and spread, and with these the range of a pixel
     labels: bool = True  # that targets are one-hot or of one size, and fitted
+    optimizer: bool = False  # the optimizer's state, as training checkpoints hold it
 
     def __post_init__(self) -> None:
         if self.init not in INITIAL_WEIGHTS:

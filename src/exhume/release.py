@@ -33,6 +33,7 @@ class Release:
     facts: Facts = field(default_factory=Facts)
     trained: Mapping[str, torch.Tensor] = field(default_factory=dict)
     initial: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    optimizer: Mapping[str, torch.Tensor] = field(default_factory=dict)  # its state: "exp_avg/first.weight" and the like
 
     def __post_init__(self) -> None:
         w = self.weights
@@ -40,7 +41,7 @@ class Release:
             raise ExhumeError(f"weights must be float32 or float64, got {w.dtype}. Convert them first.")
         if w.ndim != 2 or w.shape[1] != self.model.p:
             raise ExhumeError(f"weights must have shape (k, {self.model.p}) for {self.model.p} features, got {tuple(w.shape)}.")
-        everything = [w, *self.trained.values(), *self.initial.values()]
+        everything = [w, *self.trained.values(), *self.initial.values(), *self.optimizer.values()]
         if not all(bool(torch.isfinite(tensor).all()) for tensor in everything):
             raise ExhumeError("weights contain NaN or infinity. Train the model again with finite data.")
         largest = float(w.abs().max())
@@ -87,6 +88,13 @@ class Release:
         """The features that the last layer still uses, where they stayed as they were."""
         return self.model.fixed_features(self.trained, alive=self.alive, dtype=self.weights.dtype, memory=memory)
 
+    @property
+    def first_bias(self) -> str | None:
+        """Name of the first layer's bias, where it has one."""
+        first = self.model.first_weight
+        name = None if first is None else f"{first.removesuffix('weight')}bias"
+        return name if name in self.trained else None
+
     def first_layer(self) -> tuple[torch.Tensor, torch.Tensor] | None:
         """The first layer before and after training, where both are known."""
         name = self.model.first_weight
@@ -100,6 +108,7 @@ def save_release(release: Release, path: str | Path) -> None:
     tensors = {"weights": release.weights}
     tensors |= {f"trained/{name}": tensor for name, tensor in release.trained.items()}
     tensors |= {f"initial/{name}": tensor for name, tensor in release.initial.items()}
+    tensors |= {f"optimizer/{name}": tensor for name, tensor in release.optimizer.items()}
     header = {"format": _FORMAT, "features": release.model.header(), "facts": asdict(release.facts)}
     write_tensors(Path(path), tensors, header)
 
@@ -118,7 +127,8 @@ def load_release(path: str | Path) -> Release:
         )
     spec = checked_record(_SPECS[kind], {name: value for name, value in described.items() if name != "kind"}, path)
     facts = checked_record(Facts, header.get("facts"), path)
-    return Release(tensors["weights"], spec, facts, _under(tensors, "trained/"), _under(tensors, "initial/"))
+    parts = (_under(tensors, f"{part}/") for part in ("trained", "initial", "optimizer"))
+    return Release(tensors["weights"], spec, facts, *parts)
 
 
 def _under(tensors: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:

@@ -10,9 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import torch
 from torch import nn
 
 from exhume.architectures import residual_network, vision_transformer
+from exhume.architectures.multilayer_perceptron import MultilayerPerceptron, start_like_torch
 from exhume.architectures.residual_network import ResidualNetwork
 from exhume.architectures.two_layer import TwoLayer
 from exhume.architectures.vision_transformer import VisionTransformer
@@ -37,11 +39,22 @@ class Architecture:
     width_step: int = 1  # widths are multiples of this
     homogeneous: bool = True  # phi(c x) = c phi(x) for c > 0: no biases before the head, no norms, ReLU only
     one_hidden_layer: bool = False  # features are act(first x), with `first` a matrix
+    dense_first: bool = False  # `first` is a matrix on the whole input, and the activation follows it
     initial_spread: Callable[[NetworkSpec, str, tuple[int, ...]], float] = _fan_in_spread  # of a weight before training
+    draw: Callable[[nn.Module, str, torch.Generator], torch.Tensor] | None = None  # instead of normal weights of that spread
 
 
 NETWORKS: dict[str, Architecture] = {
-    "two-layer": Architecture("theta2 relu(theta1 x) (Section 5.2)", TwoLayer, lambda shape: 1, one_hidden_layer=True),
+    "two-layer": Architecture(
+        "theta2 relu(theta1 x) (Section 5.2)", TwoLayer, lambda shape: 1, one_hidden_layer=True, dense_first=True
+    ),
+    "mlp": Architecture(
+        "dense layers of the given widths, started as torch starts them",
+        MultilayerPerceptron,
+        lambda shape: 1,
+        dense_first=True,
+        draw=start_like_torch,
+    ),
     "resnet": Architecture(
         "four residual blocks without batch norm (Appendix D.1)", ResidualNetwork, residual_network.features_per_channel
     ),

@@ -28,10 +28,11 @@ class NetworkSpec(ModelSpec):
     width: int  # hidden units, channels or embedding dimension
     count: int  # features that enter the last layer
     activation: str = "relu"
-    biased: bool = False  # two-layer: the first layer has a bias
-    head_biased: bool = False  # two-layer: the last layer has one
+    biased: bool = False  # two-layer, mlp: layers before the last have a bias
+    head_biased: bool = False  # two-layer, mlp: the last layer has one
     head: str = "head"  # names of the last layer and of the first, None where that is no matrix or convolution
     first: str | None = "first"
+    widths: tuple[int, ...] = ()  # mlp: units of each hidden layer
 
     @property
     def d(self) -> int:
@@ -52,6 +53,11 @@ class NetworkSpec(ModelSpec):
     def one_hidden_layer(self) -> bool:
         """Whether features are act(first x)."""
         return architecture(self.architecture).one_hidden_layer
+
+    @property
+    def relu_behind_first(self) -> bool:
+        """Whether the first layer is a matrix on the whole input with a ReLU behind it: its units are then exactly off for some."""
+        return architecture(self.architecture).dense_first and self.activation == "relu"
 
     @property
     def first_weight(self) -> str | None:
@@ -148,23 +154,38 @@ class ModuleSpec(NetworkSpec):
         return {name: value for name, value in vars(self).items() if name != "own"} | {"kind": "module"}
 
 
-def describe_network(name: str, shape: tuple[int, ...], *, outputs: int, last_layer: int) -> NetworkSpec:
-    """The network of that name whose last layer has about `last_layer` parameters in all."""
+def describe_network(
+    name: str,
+    shape: tuple[int, ...],
+    *,
+    outputs: int,
+    last_layer: int,
+    widths: tuple[int, ...] = (),
+    bias: bool = False,
+    activation: str = "relu",
+) -> NetworkSpec:
+    """The network of that name with these hidden widths, or whose last layer has about `last_layer` parameters in all."""
     kind = architecture(name)
+    if widths:
+        shared = {"activation": activation, "biased": bias, "head_biased": bias, "widths": tuple(widths)}
+        return NetworkSpec(name, tuple(shape), outputs, widths[0], widths[-1], **shared)  # type: ignore[arg-type]
     per = kind.features_per_width(shape)
     width = max(1, round(last_layer / (outputs * per * kind.width_step))) * kind.width_step
-    return NetworkSpec(name, tuple(shape), outputs, width, width * per)
+    return NetworkSpec(name, tuple(shape), outputs, width, width * per, activation, bias, bias)
 
 
 def initial_parameters(spec: NetworkSpec, *, seed: int, dtype: torch.dtype) -> dict[str, torch.Tensor]:
-    """Weights before training: normal with the architecture's spread (Appendix D); norms start at one, biases at zero."""
-    shapes = {name: tuple(p.shape) for name, p in spec.graph().named_parameters()}
-    spread = architecture(spec.architecture).initial_spread
+    """Weights before training: as the architecture draws them, or normal (Appendix D) with norms at one and biases at zero."""
+    graph, kind = spec.graph(), architecture(spec.architecture)
+    shapes = {name: tuple(p.shape) for name, p in graph.named_parameters()}
     values: dict[str, torch.Tensor] = {}
     for index, (name, shape) in enumerate(shapes.items()):
+        if kind.draw is not None:
+            values[name] = kind.draw(graph, name, streams.generator(seed, "network", index)).to(dtype)
+            continue
         if len(shape) < 2:
             values[name] = torch.full(shape, float("norm" in name and name.endswith("weight")), dtype=dtype)
             continue
         draw = torch.randn(shape, generator=streams.generator(seed, "network", index), dtype=torch.float64)
-        values[name] = (draw * spread(spec, name, shape)).to(dtype)
+        values[name] = (draw * kind.initial_spread(spec, name, shape)).to(dtype)
     return values

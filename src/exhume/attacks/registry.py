@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 
+from exhume.attacks.first_layer import FirstLayer
 from exhume.attacks.gauss_newton import GaussNewton
 from exhume.attacks.gradient_matching.published import KKT, KKT_MULTICLASS, NTK, PROJECTION_GD
 from exhume.attacks.interface import Attack
@@ -18,7 +19,7 @@ def register(attack: Attack) -> None:
     ATTACKS[attack.name] = attack
 
 
-for _attack in (GaussNewton(), Subspace(), PROJECTION_GD, KKT, KKT_MULTICLASS, NTK):
+for _attack in (GaussNewton(), FirstLayer(), Subspace(), PROJECTION_GD, KKT, KKT_MULTICLASS, NTK):
     register(_attack)
 
 

@@ -22,7 +22,13 @@ RESULT_VERSION = 1
 # A pass over few features costs what calling the operations costs: as long as this many flops.
 _PASS_OVERHEAD = 1.5e7
 # The attacker's knowledge as it stands in stored settings.
-_KNOWLEDGE_NAMES = {"init": "know_init", "n": "know_n", "statistics": "know_norm", "labels": "know_labels"}
+_KNOWLEDGE_NAMES = {
+    "init": "know_init",
+    "n": "know_n",
+    "statistics": "know_norm",
+    "labels": "know_labels",
+    "optimizer": "know_optimizer",
+}
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,12 @@ class Trial:
     k: int = 1  # outputs
     ratio: float | None = 4.0  # p / (d n), where p counts the last layer of all outputs
     p: int | None = None  # instead of a ratio
+    widths: tuple[int, ...] = ()  # mlp: units of each hidden layer, instead of p
+    bias: bool = False  # mlp
+    optimizer: str = "gd"
+    batch: int | None = None
+    lr: float | None = None
+    epochs: int | None = None
     activation: str = "relu"
     ridge: float = 0.0
     weight_decay: float = 0.0
@@ -53,9 +59,12 @@ class Trial:
 
     def make_victim(self, dataset: Dataset) -> Victim:
         """The victim for a dataset, whose size fixes p where a ratio was given."""
+        if self.p is not None and self.widths:
+            raise ExhumeError("--widths says how large the last layer is. Leave --p out.")
         if self.p is None and (self.ratio is None or not 0 < self.ratio < 1e9):
             raise ExhumeError(f"--ratio must be a positive number, got {self.ratio}.")
         p = self.p if self.p is not None else max(1, round((self.ratio or 0) * dataset.d * dataset.n))
+        p = self.k * self.widths[-1] if self.widths else p
         auto = "float64" if p * dataset.d <= _FLOAT64_LIMIT * self.k else "float32"
         settings = VictimSettings(
             p=p,
@@ -72,6 +81,12 @@ class Trial:
             train_to=self.train_to,
             schedule=self.schedule,
             allow_underfit=self.allow_underfit,
+            widths=self.widths,
+            bias=self.bias,
+            optimizer=self.optimizer,
+            batch=self.batch,
+            lr=self.lr,
+            epochs=self.epochs,
         )
         return make_victim(self.victim, settings)
 

@@ -1,4 +1,4 @@
-"""Networks trained to interpolation by full-batch gradient descent, with a step that the tangent kernel allows."""
+"""Networks: trained to interpolation by full-batch gradient descent with a step that the tangent kernel allows, or ordinarily."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch.func import functional_call, jvp, vjp
@@ -15,10 +16,12 @@ from exhume.data import Dataset
 from exhume.errors import ExhumeError
 from exhume.knowledge import Facts, Knowledge
 from exhume.linalg.blocks import DEFAULT_BUDGET
+from exhume.linalg.spectrum import rank_by_gap, spectrum_of
 from exhume.release import Release
 from exhume.storage.checkpoint import Checkpoint
 from exhume.victims.interface import Trained, TrainingReport, Victim, ignore_training, without_duplicates
 from exhume.victims.losses import Loss, loss_named
+from exhume.victims.optimizers import Training, train_ordinarily
 from exhume.victims.pruning import check_prune, prune_by_magnitude
 
 Parameters = dict[str, torch.Tensor]
@@ -46,11 +49,18 @@ class TrainingState:
 
 @dataclass(frozen=True)
 class NetworkVictim(Victim):
-    """A network of Section 5.2 or Appendix D/E, trained on all of its data at once."""
+    """A network of Section 5.2 or Appendix D/E, trained on all of its data at once, or any network trained ordinarily."""
 
     architecture: str
     last_layer: int  # p_L: parameters of the last layer, all outputs together
     k: int = 1
+    widths: tuple[int, ...] = ()  # mlp: units of each hidden layer; none: one layer by p_L
+    bias: bool = False  # mlp: all layers have biases
+    activation: str = "relu"  # mlp
+    optimizer: str = "gd"  # "gd": all samples, summed loss; others: victims/optimizers.py
+    batch: int | None = None
+    lr: float | None = None  # None: gd finds a step by itself
+    epochs: int | None = None
     loss: str = "square"
     weight_decay: float = 0.0
     prune: float = 0.0  # share of the last layer's features that magnitude pruning removes after training
@@ -69,6 +79,15 @@ class NetworkVictim(Victim):
         if not 0 <= self.weight_decay < float("inf"):
             raise ExhumeError(f"weight decay must not be negative or infinite, got {self.weight_decay}.")
         check_prune(self.prune)
+        if any(width < 1 for width in self.widths):
+            raise ExhumeError(f"--widths must be positive, got {','.join(map(str, self.widths))}.")
+        if self.optimizer == "gd" and self.batch is not None:
+            raise ExhumeError("gd takes all samples at once. Leave --batch out, or use --optimizer sgd.")
+        if self.optimizer != "gd" and self.schedule != "fast":
+            raise ExhumeError("--paper-schedule is one of gd. Leave out --optimizer.")
+        for name, value in (("lr", self.lr), ("epochs", self.epochs)):
+            if value is not None and not 0 < value < float("inf"):
+                raise ExhumeError(f"--{name} must be positive, got {value}.")
         if not 0 < self.init_scale < float("inf"):
             raise ExhumeError(f"--init-scale must be positive, got {self.init_scale}.")
         if self.train_to is not None and not 0 < self.train_to < float("inf"):
@@ -83,9 +102,17 @@ class NetworkVictim(Victim):
         report: TrainingReport = ignore_training,
         checkpoint: Path | None = None,
     ) -> Trained:
-        """Train to interpolation (or Appendix D's schedule)."""
+        """Train to interpolation, by Appendix D's schedule, or for some epochs of an ordinary optimizer."""
         self._check()
-        spec = describe_network(self.architecture, dataset.shape, outputs=self.k, last_layer=self.last_layer)
+        spec = describe_network(
+            self.architecture,
+            dataset.shape,
+            outputs=self.k,
+            last_layer=self.last_layer,
+            widths=self.widths,
+            bias=self.bias,
+            activation=self.activation,
+        )
         start = {k: v.to(device) for k, v in initial_parameters(spec, seed=self.seed, dtype=self.dtype).items()}
         start["first.weight"] = start["first.weight"] * self.init_scale
         module = spec.module(start)
@@ -97,17 +124,36 @@ class NetworkVictim(Victim):
 
         digest = hashlib.sha256(X.cpu().contiguous().numpy().tobytes() + targets.cpu().contiguous().numpy().tobytes()).hexdigest()
         keeper = Checkpoint(checkpoint, {"victim": {k: str(v) for k, v in vars(self).items()}, "data": digest})
+        buffers: Parameters = {}
         try:
-            trained, loss, steps = _descend(self, outputs, targets, start, report, keeper)
+            if self.optimizer == "gd":
+                trained, loss, steps = _descend(self, outputs, targets, start, report, keeper)
+            else:
+                end, loss = train_ordinarily(module, start, X, targets, self._training(), report=report, keeper=keeper)
+                trained, buffers, steps = end.parameters, end.buffers, end.epoch
         except KeyboardInterrupt:
             keeper.flush()
             raise
         keeper.clear()
         course = _course(module, X, start, trained) | {"train_steps": steps}
-        return Trained(self._release(spec, dataset, start, trained), without_duplicates(dataset), loss, course)
+        return Trained(self._release(spec, dataset, start, trained, buffers), without_duplicates(dataset), loss, course)
 
-    def _release(self, spec: NetworkSpec, dataset: Dataset, start: Parameters, trained: Parameters) -> Release:
-        head, fits = spec.head_weight, loss_named(self.loss).fits_labels
+    def _training(self) -> Training:
+        return Training(
+            self.optimizer,
+            loss_named(self.loss),
+            batch=self.batch,
+            rate=self.lr,
+            epochs=self.epochs,
+            decay=self.weight_decay,
+            stop_at=self.train_to,
+            seed=self.seed,
+        )
+
+    def _release(self, spec: NetworkSpec, dataset: Dataset, start: Parameters, trained: Parameters, buffers: Parameters) -> Release:
+        head = spec.head_weight
+        # Only descent to interpolation is sure to end at the labels themselves.
+        fits = loss_named(self.loss).fits_labels and self.optimizer == "gd" and self.epochs is None
         after = {name: value.cpu() for name, value in trained.items()}
         if self.prune:
             after[head] = prune_by_magnitude(after[head], self.prune)
@@ -122,7 +168,8 @@ class NetworkVictim(Victim):
             pruned=self.prune > 0,
         )
         change = after[head] - known[head] if head in known else after[head]
-        return Release(change, spec, self.knowledge.facts(true), after, known)
+        state = {name: value.cpu() for name, value in buffers.items()} if self.knowledge.optimizer else {}
+        return Release(change, spec, self.knowledge.facts(true), after, known, state)
 
 
 def _descend(
@@ -134,10 +181,14 @@ def _descend(
     keeper: Checkpoint,
 ) -> tuple[Parameters, float, int]:
     """theta <- (1 - eta lambda) theta - eta gradient, all samples at once: the change stays in the features' span."""
-    paper, kind = victim.schedule == "paper", loss_named(victim.loss)
-    limit, target = (_PAPER_COUNT, 0.0) if paper else (victim.max_steps, victim.train_to or kind.stops_at)
+    kind, limit, target = loss_named(victim.loss), victim.epochs or victim.max_steps, victim.train_to or 0.0
+    if victim.schedule == "paper":
+        limit, target = _PAPER_COUNT, 0.0
+    elif victim.epochs is None and victim.train_to is None:
+        target = kind.stops_at
+    fixed = victim.schedule == "paper" or victim.lr is not None  # the step size
     resumed = keeper.load({"training": TrainingState}, next(iter(start.values())).device)
-    now = TrainingState(start, safe_step=kind.paper_step) if resumed is None else resumed["training"]
+    now = TrainingState(start, safe_step=victim.lr or kind.paper_step) if resumed is None else resumed["training"]
     parameters = {name: value.clone().requires_grad_() for name, value in now.parameters.items()}
     while True:
         output = outputs(parameters)
@@ -146,11 +197,11 @@ def _descend(
         if now.step >= limit or mean <= target or not mean < float("inf"):
             break
         safe = now.safe_step
-        if not paper and _time_to_measure(kind, now.step):
+        if not fixed and _time_to_measure(kind, now.step):
             safe = safe_step(outputs, {name: value.detach() for name, value in parameters.items()}, targets)
-        if not paper and mean > 2 * now.best:  # the kernel has grown: go on with a smaller step
+        if not fixed and mean > 2 * now.best:  # the kernel has grown: go on with a smaller step
             safe /= 2
-        step_size = safe if paper else safe / kind.curvature(output.detach(), targets)
+        step_size = safe if fixed else safe / kind.curvature(output.detach(), targets)
         gradients = torch.autograd.grad(loss, list(parameters.values()))
         with torch.no_grad():
             for value, gradient in zip(parameters.values(), gradients, strict=True):
@@ -160,7 +211,7 @@ def _descend(
             keeper.save({"training": replace(now, parameters={k: v.detach().clone() for k, v in parameters.items()})})
             report(now.step, mean)
     if not mean < float("inf"):
-        raise ExhumeError("training diverged. Lower the learning rate or check the data's scale.")
+        raise ExhumeError("training diverged. Lower --lr or check the data's scale.")
     return {name: value.detach() for name, value in parameters.items()}, mean, now.step
 
 
@@ -181,9 +232,7 @@ def safe_step(outputs: Callable[[Parameters], torch.Tensor], start: Parameters, 
     return _CAUTION * 2 / size
 
 
-def _course(
-    module: torch.nn.Module, X: torch.Tensor, start: Parameters, trained: Parameters
-) -> dict[str, float | tuple[float, ...]]:
+def _course(module: torch.nn.Module, X: torch.Tensor, start: Parameters, trained: Parameters) -> dict[str, Any]:
     """How far training moved the features and the first layer, and the spectrum of that move."""
     body = {name: value for name, value in start.items() if name != "head.weight"}
     seen: list[torch.Tensor] = []
@@ -194,8 +243,12 @@ def _course(
     handle.remove()
     change = {name: trained[name] - value for name, value in body.items()}
     first = change["first.weight"].flatten(1).double()
-    spectrum = torch.linalg.svdvals(first)
-    return {
+    dense = start["first.weight"].ndim == 2
+    if dense and "first.bias" in change:
+        first = torch.cat([first, change["first.bias"].double()[:, None]], dim=1)
+    spectrum = spectrum_of(first)
+    rank = rank_by_gap(spectrum, torch.finfo(X.dtype).eps) if dense else None
+    return ({"hidden_per_sample": len(first) / len(X), "first_layer_rank": rank} if dense else {}) | {
         "feature_drift": float((seen[1] - seen[0]).norm() / seen[0].norm()),
         "first_layer_change": float(first.norm() / start["first.weight"].double().norm()),
         "first_layer_spectrum": tuple((spectrum / spectrum[0].clamp(min=1e-300))[:SPECTRUM].tolist()),

@@ -33,6 +33,12 @@ class VictimSettings:
     train_to: float | None = None
     schedule: str = "fast"
     allow_underfit: bool = False
+    widths: tuple[int, ...] = ()
+    bias: bool = False
+    optimizer: str = "gd"
+    batch: int | None = None
+    lr: float | None = None
+    epochs: int | None = None
 
 
 # Every victim takes these.
@@ -62,13 +68,17 @@ def _network(architecture: str) -> Callable[[VictimSettings], Victim]:
     return make
 
 
-_NETWORK_TAKES = frozenset({"k", "weight_decay", "init_scale", "train_to", "schedule"})
+_NETWORK_TAKES = frozenset({"k", "weight_decay", "init_scale", "train_to", "schedule", "optimizer", "batch", "lr", "epochs"})
+_TAKEN_BESIDES = {"mlp": frozenset({"widths", "bias", "activation"})}
 
 VICTIMS: dict[str, VictimKind] = {
     "rf": VictimKind(
         "random-features regression, closed form", frozenset({"activation", "ridge", "allow_underfit"}), _random_features
     )
-} | {name: VictimKind(network.about, _NETWORK_TAKES, _network(name)) for name, network in NETWORKS.items()}
+} | {
+    name: VictimKind(network.about, _NETWORK_TAKES | _TAKEN_BESIDES.get(name, frozenset()), _network(name))
+    for name, network in NETWORKS.items()
+}
 
 
 def make_victim(name: str, settings: VictimSettings) -> Victim:

@@ -30,8 +30,10 @@ _GAP = 30.0
 _SIGNAL = 2.0
 # ... provided that the noise ends below _BULK times its median.
 _BULK = 1.5
-# Rounds of (subspace from what the decay leaves, decay from what lies outside the subspace).
-_DECAY_ROUNDS = 3
+# Rounds of (subspaces from what the decay leaves, decay from what lies outside of them).
+_DECAY_ROUNDS = 12
+# Up to this size of the smaller side a first estimate of the decay comes from eigenvalues, which takes seconds at most.
+_MOST_EIGENVALUES = 600
 # Patch cost per place, of a unit input, that counts as zero.
 _NULL = 1e-8
 
@@ -59,26 +61,59 @@ def learned(release: Release) -> Learned:
     plain, first = Learned(release.trained, release.initial), release.first_layer()
     if release.facts.ridge == 0 or first is None:
         return plain
-    start, end = (weight.flatten(1) for weight in first)
-    kept = 1.0
+    start, end = (weight.flatten(1).double() for weight in first)
+    return replace(plain, kept=_kept(start, end, release.trained[release.network.first_weight or ""].dtype))
+
+
+def _kept(start: torch.Tensor, end: torch.Tensor, dtype: torch.dtype) -> float:
+    """c with end = c start + a matrix of low rank: the regression of one on the other outside that matrix's row *and* column space.
+
+    An error of c moves both spaces in proportion. What is left outside of both is then the error itself, to second order.
+    """
+    kept = _first_estimate(start, end)
     for _ in range(_DECAY_ROUNDS):
-        Q = row_space(end - kept * start)
-        outside = torch.eye(end.shape[1], dtype=end.dtype)
-        if Q.shape[1] < min(end.shape):  # else decay hides the subspace: the whole of W_0 gives a first estimate
-            outside -= Q @ Q.T
-        kept = float(((start @ outside) * (end @ outside)).sum() / (start @ outside).square().sum())
-    return replace(plain, kept=kept)
+        U, values, Vt = torch.linalg.svd(end - kept * start, full_matrices=False)
+        rank = _rank(values, torch.finfo(dtype).eps)
+        rank = rank if rank < len(values) else 0  # no subspace yet: decay hides it
+
+        def outside(matrix: torch.Tensor, U: torch.Tensor = U[:, :rank], Vt: torch.Tensor = Vt[:rank]) -> torch.Tensor:
+            left = matrix - U @ (U.T @ matrix)
+            return left - (left @ Vt.T) @ Vt
+
+        before, rest = kept, outside(start)
+        kept += float((rest * outside(end - kept * start)).sum() / rest.square().sum())
+        if abs(kept - before) < torch.finfo(torch.float64).eps:
+            break
+    return kept
+
+
+def _first_estimate(start: torch.Tensor, end: torch.Tensor) -> float:
+    """c from the eigenvalues of the map from one matrix to the other: all but a few are c, so it is where they lie most densely."""
+    if min(start.shape) > _MOST_EIGENVALUES:
+        return float((start * end).sum() / start.square().sum())
+    tall = start.shape[0] >= start.shape[1]
+    mapped = torch.linalg.pinv(start) @ end if tall else end @ torch.linalg.pinv(start)
+    values = torch.linalg.eigvals(mapped).real.sort().values
+    width = max(2, len(values) // 5) - 1
+    if len(values) <= width:
+        return float(values.median())
+    densest = int((values[width:] - values[: len(values) - width]).argmin())
+    return float(values[densest : densest + width + 1].median())
 
 
 def row_space(change: torch.Tensor) -> torch.Tensor:
     """Orthonormal basis (c, r) of what the rows of dW1 span; r from the largest gap in the spectrum."""
     _, values, vectors = torch.linalg.svd(change.double(), full_matrices=False)
-    floor = values[0] * torch.finfo(change.dtype).eps * 10
+    return vectors[: _rank(values, torch.finfo(change.dtype).eps)].T.to(change.dtype)
+
+
+def _rank(values: torch.Tensor, rounding: float) -> int:
+    """Singular values before the largest gap, or above a flat bulk, or above rounding."""
+    floor = values[0] * rounding * 10
     beyond = torch.cat([values[1:], torch.zeros_like(values[:1])]).clamp(min=floor)
     ratios = values.clamp(min=floor) / beyond
     best = int(ratios[:-1].argmax()) if len(values) > 1 else 0
-    rank = best + 1 if ratios[best] > _GAP else _rank_above_noise(values) or int((values > floor).sum())
-    return vectors[:rank].T.to(change.dtype)
+    return best + 1 if ratios[best] > _GAP else _rank_above_noise(values) or int((values > floor).sum())
 
 
 def _rank_above_noise(values: torch.Tensor) -> int:

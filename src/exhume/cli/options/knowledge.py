@@ -24,6 +24,7 @@ knowledge_options = options(
         "--hide-stats", "--hide-norm", "hide_stats", is_flag=True, help="Hide norm, mean, spread and range of the inputs."
     ),
     click.option("--hide-labels", is_flag=True, help="Do not tell the attacker what labels look like."),
+    click.option("--know-optimizer", is_flag=True, help="Release the optimizer's state too, as a training checkpoint does."),
 )
 
 
@@ -32,5 +33,9 @@ def knowledge_from(given: dict[str, Any]) -> Knowledge:
     from exhume.knowledge import Knowledge
 
     return Knowledge(
-        init=given["know_init"], n=given["know_n"], statistics=not given["hide_stats"], labels=not given["hide_labels"]
+        init=given["know_init"],
+        n=given["know_n"],
+        statistics=not given["hide_stats"],
+        labels=not given["hide_labels"],
+        optimizer=given["know_optimizer"],
     )

@@ -14,8 +14,25 @@ from exhume.cli.options.knowledge import knowledge_from, knowledge_options
 if TYPE_CHECKING:
     from exhume.lab import Trial
 
+
+def _widths(context: click.Context, option: click.Parameter, given: str | None) -> tuple[int, ...]:
+    """`512,256` as numbers."""
+    try:
+        return tuple(int(part) for part in given.split(",")) if given else ()
+    except ValueError:
+        raise click.BadParameter(f"expected numbers with commas between them, as in 512,256, got {given!r}.") from None
+
+
 victim_options = options(
-    click.option("--victim", default="rf", show_default=True, help="What is trained: rf, two-layer, resnet or vit."),
+    click.option("--victim", default="rf", show_default=True, help="What is trained: rf, two-layer, mlp, resnet or vit."),
+    click.option("--widths", callback=_widths, help="mlp: units of each hidden layer, as in 512,256."),
+    click.option("--bias", is_flag=True, help="mlp: give every layer a bias."),
+    click.option(
+        "--optimizer", default="gd", show_default=True, help="Networks: gd (to interpolation), sgd, momentum, adam or lbfgs."
+    ),
+    click.option("--batch", type=int, help="Networks: samples per step of sgd, momentum and adam (default: all)."),
+    click.option("--lr", type=float, help="Networks: step size (gd: of the summed loss, found by itself if left out)."),
+    click.option("--epochs", type=int, help="Networks: passes over the data (default: 100; gd: to interpolation)."),
     click.option("--loss", default="square", show_default=True, help="Training loss: square, logistic or cross-entropy."),
     click.option("--k", type=int, default=1, show_default=True, help="Outputs of a network: classes for k > 1."),
     click.option("--ratio", type=float, default=4.0, show_default=True, help="p / (d n), p the last layer's parameters."),
@@ -39,6 +56,12 @@ _SAME = (
     "k",
     "ratio",
     "p",
+    "widths",
+    "bias",
+    "optimizer",
+    "batch",
+    "lr",
+    "epochs",
     "activation",
     "ridge",
     "weight_decay",
