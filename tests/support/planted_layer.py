@@ -35,4 +35,6 @@ def planted_layer(
     change = change + noise * change.norm() / change.numel() ** 0.5 * torch.randn(
         change.shape, generator=generator, dtype=torch.float64
     )
+    alive = Delta.any(1)
+    change, W, Delta, h = change[alive], W[alive], Delta[alive], int(alive.sum())
     return Planted(LayerChange(change, W, W, biased, h, 1.2e-7 if noise else 2.2e-16, "a planted change"), X, Delta)

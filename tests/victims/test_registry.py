@@ -28,6 +28,12 @@ OTHER: dict[str, object] = {
     "train_to": 1e-3,
     "schedule": "paper",
     "allow_underfit": True,
+    "widths": (5, 4),
+    "bias": True,
+    "optimizer": "adam",
+    "batch": 2,
+    "lr": 0.125,
+    "epochs": 7,
 }
 
 

@@ -38,9 +38,10 @@ class Architecture:
     features_per_width: Callable[[tuple[int, ...]], int]  # features that one unit of width gives the last layer, by input shape
     width_step: int = 1  # widths are multiples of this
     homogeneous: bool = True  # phi(c x) = c phi(x) for c > 0: no biases before the head, no norms, ReLU only
-    one_hidden_layer: bool = False  # features are act(first x), with `first` a matrix
+    one_hidden_layer: bool = False  # features are act(first x), with `first` a matrix, unless several widths are given
     dense_first: bool = False  # `first` is a matrix on the whole input, and the activation follows it
     initial_spread: Callable[[NetworkSpec, str, tuple[int, ...]], float] = _fan_in_spread  # of a weight before training
+    stops_at: float = math.inf  # mean loss in float64, where the loss itself would stop earlier
     draw: Callable[[nn.Module, str, torch.Generator], torch.Tensor] | None = None  # instead of normal weights of that spread
 
 
@@ -52,7 +53,10 @@ NETWORKS: dict[str, Architecture] = {
         "dense layers of the given widths, started as torch starts them",
         MultilayerPerceptron,
         lambda shape: 1,
+        one_hidden_layer=True,
         dense_first=True,
+        # Lengths from labels are as exact as labels are fitted.
+        stops_at=1e-16,
         draw=start_like_torch,
     ),
     "resnet": Architecture(

@@ -52,7 +52,7 @@ class NetworkSpec(ModelSpec):
     @property
     def one_hidden_layer(self) -> bool:
         """Whether features are act(first x)."""
-        return architecture(self.architecture).one_hidden_layer
+        return architecture(self.architecture).one_hidden_layer and len(self.widths) < 2
 
     @property
     def relu_behind_first(self) -> bool:

@@ -6,6 +6,8 @@ Delta are found by their zeros; all of them together give X.
 
 from __future__ import annotations
 
+import contextlib
+import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -14,15 +16,21 @@ import torch
 from exhume.attacks.factors.column_space import RowSpace, audible, column_space, row_space
 from exhume.attacks.factors.layer_change import LayerChange, first_layer_change
 from exhume.attacks.interface import Attack, Proposal, Resources, Watch, ignore
+from exhume.attacks.proof.certificate import VAGUE
 from exhume.attacks.proof.columns import certificate_of, check_columns, judge_columns
 from exhume.attacks.proof.norms import norms_of_network
 from exhume.attacks.run import Answer, Method, StepReport, drive
 from exhume.attacks.search.columns import ColumnSearch, ColumnSearchSettings, ColumnsState
+from exhume.counting import MARGIN
 from exhume.errors import ExhumeError
 from exhume.linalg.pass_counter import PassCounter
 from exhume.linalg.spectrum import rank_by_gap
+from exhume.parallel.threads import at_most
 from exhume.release import Release
 from exhume.result import Certificate, Curve, Reconstruction, Status
+
+# From this many samples on a second thread pays.
+_MANY_SAMPLES = 64
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,9 @@ class FirstLayer(Attack):
             return (Proposal(self, None, refused),)
         layer = first_layer_change(release)
         assert layer is not None
-        rank = rank_by_gap(layer.spectrum, layer.rounding) if float(layer.change.abs().max()) > 0 else None
+        if not len(layer.change):
+            return (Proposal(self, None, "the first layer did not move"),)
+        rank = rank_by_gap(layer.spectrum, layer.rounding)
         if rank is None:
             return (Proposal(self, None, _no_rank(layer)),)
         if len(layer.change) < rank:
@@ -114,7 +124,9 @@ class ColumnMethod(Method[ColumnsState]):
 
     def advance(self, state: ColumnsState) -> ColumnsState:
         """One wave of the search."""
-        return self._search.advance(state)
+        assert self.rank is not None
+        with at_most(1) if self.rank < _MANY_SAMPLES else contextlib.nullcontext():
+            return self._search.advance(state)
 
     def done(self, state: ColumnsState) -> bool:
         """Whether all columns are found, or no more are."""
@@ -140,7 +152,8 @@ class ColumnMethod(Method[ColumnsState]):
         inverse = torch.linalg.inv(state.duals) if state.found == self.rank else torch.linalg.pinv(state.duals)
         rows = inverse @ self._space.basis.T
         on = (self.layer.start + self.layer.end) @ rows.T
-        signs = torch.where(torch.where(state.zeros, on, 0.0).sum(0) > 0, -1.0, 1.0).to(rows)
+        off = torch.where(state.zeros, on, 0.0).sum(0) - torch.where(state.zeros, 0.0, on).sum(0)
+        signs = torch.where(off > 0, -1.0, 1.0).to(rows)
         return rows * signs[:, None]
 
     def finish(self, state: ColumnsState) -> Answer:
@@ -151,6 +164,8 @@ class ColumnMethod(Method[ColumnsState]):
         if self.rank is None or state.found < self.rank:
             return self._stalled(state, notes)
         rows = self._rows(state)
+        if self.rank == 1:
+            return self._alone(rows, notes)
         columns = column_space(self.layer, self._space, equalise=True)
         signs = (rows @ (self._space.basis @ state.duals)).diagonal().sign()
         checks = check_columns(self.layer, self._space, columns, state.duals * signs, state.zeros, rows)
@@ -163,6 +178,18 @@ class ColumnMethod(Method[ColumnsState]):
         if flipped:
             status, reason = Status.UNCERTIFIED, f"the bias gives {flipped} rows a sign that their masks do not"
         return Answer(found, status, reason, proof, (*costs, *behind), signs_resolved=True, scale=scale, notes=tuple(notes))
+
+    def _alone(self, rows: torch.Tensor, notes: list[str]) -> Answer:
+        """One sample is the row space itself: a change of rank one has h c equations for h + c - 1 unknowns."""
+        h, c = self.layer.change.shape
+        noise, energy = float(self._space.noise.square().sum()) * c, float(self.layer.change.square().sum())
+        error = math.sqrt(noise / energy)
+        found, scale, flipped = self._scaled(rows)
+        proof = Certificate(h * c, h + c - 1, noise / energy, noise / energy, (error,), 1.0, None, 1.0)
+        sure = proof.margin >= MARGIN and error <= VAGUE and not flipped
+        reason = f"the change has rank one: {proof.equations} equations for {proof.unknowns} unknowns"
+        status = Status.CERTIFIED if sure else Status.UNCERTIFIED
+        return Answer(found, status, reason, proof, (1.0,), signs_resolved=True, scale=scale, notes=tuple(notes))
 
     def _scaled(self, rows: torch.Tensor) -> tuple[torch.Tensor, str, int]:
         """Rows at their norms, where those come from, and how many have another sign by their bias than by their mask."""

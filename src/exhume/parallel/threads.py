@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
@@ -17,6 +18,17 @@ def in_parallel(work: Callable[[int], object], items: Iterable[int]) -> None:
             work(item)
         return
     list(_pool(count).map(work, items))
+
+
+@contextlib.contextmanager
+def at_most(count: int) -> Iterator[None]:
+    """No more than `count` threads of torch inside: on many small matrices more of them wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(min(count, before))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @functools.cache

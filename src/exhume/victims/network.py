@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.func import functional_call, jvp, vjp
 
-from exhume.architectures import NetworkSpec, describe_network, initial_parameters
+from exhume.architectures import NetworkSpec, architecture, describe_network, initial_parameters
 from exhume.data import Dataset
 from exhume.errors import ExhumeError
 from exhume.knowledge import Facts, Knowledge
@@ -186,6 +186,8 @@ def _descend(
         limit, target = _PAPER_COUNT, 0.0
     elif victim.epochs is None and victim.train_to is None:
         target = kind.stops_at
+        if kind.fits_labels and targets.dtype == torch.float64:
+            target = min(target, architecture(victim.architecture).stops_at)
     fixed = victim.schedule == "paper" or victim.lr is not None  # the step size
     resumed = keeper.load({"training": TrainingState}, next(iter(start.values())).device)
     now = TrainingState(start, safe_step=victim.lr or kind.paper_step) if resumed is None else resumed["training"]

@@ -5,6 +5,7 @@ To add an optimizer: an entry in OPTIMIZERS.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from torch import nn
 
 from exhume.errors import ExhumeError, unknown_name
 from exhume.linalg import streams
+from exhume.parallel.threads import at_most
 from exhume.storage.checkpoint import Checkpoint
 from exhume.victims.interface import TrainingReport
 from exhume.victims.losses import Loss
@@ -22,6 +24,8 @@ Parameters = dict[str, torch.Tensor]
 MOMENTUM = 0.9
 # Epochs where none are named.
 _EPOCHS = 100
+# From this many parameters on a second thread pays.
+_MANY_PARAMETERS = 1_000_000
 # Inner steps of one call of L-BFGS.
 _INNER = 20
 
@@ -120,10 +124,12 @@ def train_ordinarily(
         return training.loss.value(output, targets[some]) / len(output)
 
     epochs = training.epochs or _EPOCHS
+    small = sum(p.numel() for p in named.values()) < _MANY_PARAMETERS
     for epoch in range(now.epoch, epochs):
         total = 0.0
-        for some in batches(len(X), training.batch, training.seed, epoch):
-            total += _step(optimizer, mean_loss, some) * len(some)
+        with at_most(1) if small else contextlib.nullcontext():
+            for some in batches(len(X), training.batch, training.seed, epoch):
+                total += _step(optimizer, mean_loss, some) * len(some)
         mean = total / len(X)
         if not mean < float("inf"):
             raise ExhumeError("training diverged. Lower --lr or check the data's scale.")
@@ -151,7 +157,7 @@ def _step(optimizer: torch.optim.Optimizer, mean_loss: Callable[[torch.Tensor], 
         optimizer.zero_grad()
         loss = mean_loss(some)
         loss.backward()
-        return float(loss.detach())
+        return loss.detach().item()
 
     return float(optimizer.step(closure) or 0.0)
 

@@ -98,8 +98,10 @@ class ColumnSearch:
         self._spaces = {equal: column_space(layer, space, equalise=equal) for equal in {one for one, _ in self.settings.variants}}
 
     def begin(self) -> ColumnsState:
-        """No columns."""
+        """No columns; of a single sample the row space is the row."""
         some = next(iter(self._spaces.values()))
+        if self.rank == 1:
+            return ColumnsState(some.U.new_ones(1, 1), torch.zeros(some.h, 1, dtype=torch.bool), settled=True)
         return ColumnsState(some.U.new_zeros(self.rank, 0), torch.zeros(some.h, 0, dtype=torch.bool, device=some.U.device))
 
     def done(self, state: ColumnsState) -> bool:
@@ -171,7 +173,7 @@ class ColumnSearch:
         return replace(state, wave=state.wave + 1, settled=True)
 
     def _zeros_on(self, state: ColumnsState) -> torch.Tensor:
-        """For each of r columns the share of its zeros that are on for its row before and after training: of a sample, hardly any."""
+        """For each of r columns the share of its zeros that are on for its row at both ends: of a sample, hardly any."""
         space = next(iter(self._spaces.values()))
         z = space.V.T @ torch.linalg.inv(state.duals).T
         start, end = space.start @ z, space.end @ z

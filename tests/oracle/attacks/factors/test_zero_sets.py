@@ -72,7 +72,7 @@ def test_a_combination_of_columns_is_refused_also_with_accidental_zeros() -> Non
 
 def test_too_few_zeros_are_refused() -> None:
     case = planted_layer()
-    columns, q, _ = spaces(case)
+    columns = spaces(case)[0]
     zero = torch.zeros(90, dtype=torch.bool)
     zero[:4] = True
     assert exact_column(columns, zero) is None
