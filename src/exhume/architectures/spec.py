@@ -134,11 +134,17 @@ class ModuleSpec(NetworkSpec):
 
     own: nn.Module = field(kw_only=True, repr=False, compare=False)
     grows_with_inputs: bool = field(kw_only=True)  # phi(c x) = c phi(x) for c > 0, found by trying
+    off_below_zero: bool = field(kw_only=True, default=False)  # the first layer is dense with a ReLU behind it, found by trying
 
     @property
     def homogeneous(self) -> bool:
         """As it was found by trying."""
         return self.grows_with_inputs
+
+    @property
+    def relu_behind_first(self) -> bool:
+        """As it was found by trying."""
+        return self.off_below_zero
 
     @property
     def one_hidden_layer(self) -> bool:

@@ -135,7 +135,12 @@ class ColumnMethod(Method[ColumnsState]):
     def report(self, state: ColumnsState) -> StepReport:
         """The share of columns that are missing is the loss."""
         assert self.rank is not None
-        rows = self._rows(state)[: state.found, : self.release.d]
+        rows = self._rows(state)
+        if state.found == self.rank:
+            rows = self._scaled(rows)[0]
+        else:  # of no length yet
+            rows = rows[:, : self.release.d]
+            rows = rows * math.sqrt(self.release.d) / rows.norm(dim=1, keepdim=True).clamp(min=1e-300)
         return StepReport("settle" if state.found == self.rank else "columns", state.wave, 1 - state.found / self.rank, rows)
 
     def time_left(self, state: ColumnsState, curve: Curve) -> float | None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
+from exhume.attacks.factors.layer_change import first_layer_change
 from exhume.attacks.span.trained_network import row_space
 from exhume.auditing.loaders.torch_modules import FITTED
 from exhume.auditing.subject import Subject
 from exhume.data import Dataset
 from exhume.features import activation, read_activation
-from exhume.prediction.expectation import expect
+from exhume.linalg.spectrum import rank_by_gap
+from exhume.prediction.expectation import expect, expect_first_layer
 
 # The effective dimension counts the principal directions that carry this share of the inputs' energy.
 _ENERGY = 0.99
@@ -35,6 +38,9 @@ class Preflight:
     effective_dimension: int  # r of the data
     ratio_effective: float  # p / (r n)
     first_layer_rank: int | None  # dimensions that the first layer's change spans
+    hidden_per_sample: float | None  # units of a dense first layer with a ReLU behind it, whose start is known, over n
+    first_layer_noise: float | None  # its change outside of its rank, as a share of the whole
+    first_layer_outcome: str | None  # what that layer alone lets one expect
     train_error: float  # share of labels missed (classes), or root mean square error relative to the labels' spread
     interpolates: bool
     conditioning: float  # largest over smallest eigenvalue of the training features' Gram matrix
@@ -88,6 +94,7 @@ def preflight(subject: Subject) -> Preflight:
         effective_dimension=r,
         ratio_effective=p / (r * truth.n),
         first_layer_rank=_first_layer_rank(subject),
+        **_first_layer(subject),
         train_error=error,
         interpolates=fits,
         conditioning=float(values[-1] / values[0].clamp(min=values[-1] * 1e-18)),
@@ -162,6 +169,23 @@ def _drift(subject: Subject) -> float | None:
         release.network.features_at(side, dtype=torch.float64).value(rows) for side in (release.initial, release.trained)
     )
     return float((after - before).norm() / before.norm())
+
+
+def _first_layer(subject: Subject) -> dict[str, Any]:
+    """What the first-layer attack would read: units per sample, noise, and what to expect of it."""
+    release, nothing = subject.release, {"hidden_per_sample": None, "first_layer_noise": None, "first_layer_outcome": None}
+    if not release.trained or not release.network.relu_behind_first or (layer := first_layer_change(release)) is None:
+        return nothing
+    if not len(layer.change):
+        return nothing
+    values, n = layer.spectrum, subject.truth.n
+    rank = rank_by_gap(values, layer.rounding)
+    told = expect_first_layer(len(layer.change), layer.change.shape[1], n)
+    return {
+        "hidden_per_sample": layer.units / n,
+        "first_layer_noise": None if rank is None else float(values[rank:].norm() / values.norm()),
+        "first_layer_outcome": told.outcome if rank is not None else "impossible",
+    }
 
 
 def _first_layer_rank(subject: Subject) -> int | None:

@@ -21,10 +21,12 @@ from exhume.cli.options.resources import resources_from
 @tools.json_option
 @tools.guarded
 def command(**options: Any) -> None:
-    """Train two small models on data that ships with scikit-learn, rebuild that data from their weights, show it.
+    """Train three small models on data that ships with scikit-learn, rebuild that data from their weights, show it.
 
-    Handwritten digits come back as pictures, breast-cancer patients as table rows. No download, under a minute.
+    Handwritten digits come back as pictures, from an ordinary network (mini-batches, momentum, cross-entropy, float32) and from
+    random features; breast-cancer patients come back as table rows. No download, under a minute.
     """
+    from exhume.attacks import attack_named
     from exhume.data import DataRequest
     from exhume.lab import Trial, run_trial
     from exhume.report import Recorder, Story, write_page
@@ -33,7 +35,22 @@ def command(**options: Any) -> None:
     require_writable(options["out"] / "index.html")
     resources = resources_from({"memory": "2GB", "threads": options["threads"]})
     quiet = options["quiet"] or options["as_json"]
+    ordinary = Trial(
+        DataRequest("digits", n=20),
+        victim="mlp",
+        widths=(256, 64),
+        bias=True,
+        k=10,
+        loss="cross-entropy",
+        optimizer="momentum",
+        batch=5,
+        lr=0.02,
+        epochs=100,
+        dtype="float32",
+        attack=attack_named("first-layer"),
+    )
     trials = [
+        ("Twenty digits from an ordinary network", ordinary),
         ("Thirty handwritten digits", Trial(DataRequest("digits", n=30), ratio=5.0)),
         ("Fifty breast-cancer patients", Trial(DataRequest("breast-cancer", n=50), ratio=10.0)),
     ]

@@ -30,6 +30,7 @@ def command(**options: Any) -> None:
     exhume reconstruct release.safetensors --checkpoint run.ckpt
     torchrun --nproc-per-node 2 -m exhume reconstruct release.safetensors     features shared by processes
     """
+    from exhume.attacks import ATTACKS
     from exhume.errors import ExhumeError
     from exhume.linalg.blocks import peak_rss_mb
     from exhume.release import load_release
@@ -40,7 +41,8 @@ def command(**options: Any) -> None:
         raise ExhumeError(f"{options['out']} exists. Give another --out or --overwrite.")
     require_writable(options["out"])
     release = load_release(options["release"])
-    resources, attack = resources_from(options, shared=True), attack_from(options)
+    resources = resources_from(options, shared=True)
+    attack = attack_from(options, first_layer=ATTACKS["first-layer"].proposals(release)[0].rank is not None)
     first = resources.team.rank == 0
     if resources.team.size > 1 and not attack.shares_features(release):
         raise ExhumeError("several processes share random features under gauss-newton only. Start this attack without torchrun.")

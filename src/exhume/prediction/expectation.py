@@ -15,6 +15,9 @@ from exhume.features import activation, read_activation
 # float64): `python benchmarks/transition.py --ratios 1.25 1.5 1.75 --seeds 5`, and at 2, 3 and 4 ten seeds of
 # `python benchmarks/bars.py sphere-2 sphere-3 sphere-4`.
 MEASURED: tuple[tuple[float, float], ...] = ((1.25, 0.0), (1.5, 0.8), (1.75, 1.0), (2.0, 1.0), (3.0, 1.0), (4.0, 1.0))
+# Share of seeds in which first-layer rebuilt and certified every row without being told n, by hidden units per sample (sphere,
+# d = 100, n = 20, ReLU, one output, float64): ten seeds each of `python benchmarks/bars.py mlp-60 mlp-80 mlp-120 mlp-200`.
+MEASURED_FIRST_LAYER: tuple[tuple[float, float], ...] = ((3.0, 0.1), (4.0, 1.0), (6.0, 1.0), (10.0, 1.0))
 # Median GEMM passes of those runs lie between 1146 and 1746: a typical attack's length.
 _TYPICAL_PASSES = 1500
 
@@ -40,6 +43,41 @@ class Expectation:
     memory_gb: float  # V in float32, if it were held
     seconds: float  # a typical attack on this machine
     gemm_gflops: float
+
+
+@dataclass(frozen=True)
+class FirstLayerExpectation:
+    """What the change of a dense first layer with a ReLU behind it tells of n samples."""
+
+    hidden_per_sample: float  # h / n
+    weights_per_coordinate: float  # h (d + 1) / (d n)
+    outcome: str  # "impossible", "unlikely", "possible", "likely", "expected"
+    sentence: str
+    measured_rate: float | None  # recovery rate measured at the nearest h / n below
+
+
+def expect_first_layer(h: int, d: int, n: int) -> FirstLayerExpectation:
+    """Counting n (n - 1) unknowns against h n / 2 exact zeros, and the measured rate beyond that.
+
+    >>> expect_first_layer(512, 3072, 20).outcome
+    'expected'
+    """
+    for name, value in (("hidden units", h), ("d", d), ("n", n)):
+        if value < 1:
+            raise ExhumeError(f"{name} must be at least 1, got {value}.")
+    share = h / n
+    rate = max(((x, y) for x, y in MEASURED_FIRST_LAYER if x <= share), default=(0.0, None))[1]
+    if n > d:
+        outcome, sentence = "impossible", "more samples than inputs: the rank of the first layer's change does not tell them apart."
+    elif h * n < 2 * n * (n - 1):
+        outcome = "impossible"
+        sentence = f"{h} units give about {h * n // 2} exact zeros, too few for the {n * (n - 1)} unknowns of {n} columns."
+    elif rate is None:
+        outcome, sentence = "possible", "the count of zeros allows it, but h / n is below the lowest that was measured: try it."
+    else:
+        outcome = "expected" if rate >= 0.9 else "likely" if rate >= 0.5 else "unlikely"
+        sentence = f"first-layer rebuilt everything in {rate:.0%} of the runs measured at this h / n or just below."
+    return FirstLayerExpectation(share, h * (d + 1) / (d * n), outcome, sentence, rate)
 
 
 def expect(p: int, d: int, n: int, act: str = "relu") -> Expectation:

@@ -110,6 +110,36 @@ def law_axis(p: int, d: int, n: int) -> str:
     return _uri(figure)
 
 
+def first_layer_axis(h: int, n: int, d: int, weights: int) -> str:
+    """Where the first layer's h units stand against n samples: the law for all weights."""
+    figure, axes = _axes(10.5, 1.7)
+    axes.set_xscale("log")
+    # Zeros outnumber unknowns from 2 n on; ten of ten runs succeeded at 4 n (benchmarks/bars.py mlp-80).
+    counted, seen = 2 * n, 4 * n
+    low, high = min(n, h) / 3, max(seen, h) * 4
+    for start, stop, colour, text in (
+        (low, counted, "#e9ecef", "too few zeros"),
+        (counted, seen, "#f6e7c1", "seldom"),
+        (seen, high, "#f3c6c0", "samples come back exactly"),
+    ):
+        axes.axvspan(start, stop, color=colour, lw=0)
+        axes.text((start * stop) ** 0.5, 0.62, text, ha="center", va="center", fontsize=9)
+    for x, text in ((counted, f"h = 2n = {counted}"), (seen, f"h = 4n = {seen}")):
+        axes.axvline(x, color=INK, lw=1)
+        axes.text(x * 1.03, 0.97, text, va="top", fontsize=9)
+    axes.plot([h], [0.3], "v", ms=12, color=RED)
+    left = h > (low * high) ** 0.5
+    at, side = (h / 1.1, "right") if left else (h * 1.1, "left")
+    label = f"this model: h = {h}, all {weights} weights = {weights / (d * n):.2g} dn"
+    axes.text(at, 0.3, label, va="center", ha=side, color=RED, fontweight="bold", bbox=_PATCH)
+    axes.set_xlim(low, high)
+    axes.set_ylim(0, 1)
+    axes.set_yticks([])
+    axes.spines[["left"]].set_visible(False)
+    axes.set_xlabel("units h of the first layer (logarithmic)")
+    return _uri(figure)
+
+
 def _show(axes: Any, picture: np.ndarray) -> None:
     single = picture.shape[-1] == 1
     axes.imshow(picture[..., 0] if single else picture, cmap="gray" if single else None, vmin=0, vmax=1, interpolation="nearest")

@@ -28,7 +28,9 @@ class Recorder:
         self.snapshots: list[Snapshot] = []
 
     def __call__(self, now: Progress) -> None:
-        """Record one step of an attack."""
+        """Record one step of an attack; training has no rows to show."""
+        if not len(now.X):
+            return
         if now.attempt != self._attempt:  # the film shows the attempt that led to the end
             self._every, self._attempt, self.snapshots = 1, now.attempt, []
         if now.step % self._every:

@@ -99,9 +99,10 @@ def _context(story: Story) -> dict[str, Any]:
         "row": row,
         "verdict": _verdict(result),
         "knowledge": _knowledge(result),
-        "loss": charts.loss_curve(guess) if guess.curve.loss else None,
+        # A search for columns has no loss that falls to rounding: columns are found or not.
+        "loss": charts.loss_curve(guess) if guess.curve.loss and guess.attack != "first-layer" else None,
         "cliff": charts.cliff(guess) if guess.removal_costs else None,
-        "law": charts.law_axis(result.release.p * result.release.k, result.release.d, truth.n),
+        "law": _law(result),
         "errors": charts.error_bars(truth, matched, guess, row["chance_signed"]),
     }
     if truth.kind == "image":
@@ -111,6 +112,15 @@ def _context(story: Story) -> dict[str, Any]:
     if truth.kind == "table":
         context["table"] = _table(result, matched)
     return context
+
+
+def _law(result: TrialResult) -> str:
+    """The law that the attack reads: the first layer's, or the last layer's."""
+    release, n = result.release, result.truth.n
+    if result.trial.attack.name == "first-layer":
+        weights = sum(value.numel() for value in release.trained.values())
+        return charts.first_layer_axis(len(release.trained[release.model.first_weight or ""]), n, release.d, weights)
+    return charts.law_axis(release.p * release.k, release.d, n)
 
 
 def _verdict(result: TrialResult) -> str:
@@ -128,7 +138,13 @@ def _knowledge(result: TrialResult) -> list[tuple[str, str]]:
     return [
         ("weights of the last layer", f"{result.release.p * result.release.k} numbers, {result.row()['dtype']}"),
         ("feature map", result.release.model.in_words(result.release.initial)),
-        ("number of samples", str(facts.n) if facts.n is not None else unknown + "; read off the cliff"),
+        (
+            "number of samples",
+            str(facts.n)
+            if facts.n is not None
+            else unknown
+            + ("; the rank of the first layer's change" if result.trial.attack.name == "first-layer" else "; read off the cliff"),
+        ),
         ("norm of the inputs", f"{facts.input_norm:.4g}" if facts.input_norm is not None else unknown),
         ("range of the inputs", "{:.3g} to {:.3g}".format(*facts.input_range) if facts.input_range is not None else unknown),
         (

@@ -66,6 +66,24 @@ def first_layer(module: nn.Module, last: str, example: torch.Tensor) -> str | No
     return None
 
 
+def off_below_zero(module: nn.Module, name: str, example: torch.Tensor) -> bool:
+    """Whether nothing behind a dense layer depends on how far below zero its units are, and something on how far above: a ReLU."""
+    double = copy.deepcopy(module).double()
+    layer = double.get_submodule(name)
+    if not isinstance(layer, nn.Linear):
+        return False
+
+    def moved(above: float, below: float) -> torch.Tensor:
+        handle = layer.register_forward_hook(lambda _, __, out: torch.where(out > 0, above * out, below * out))
+        with torch.no_grad():
+            answer = double(example)
+        handle.remove()
+        return answer
+
+    plain, low, high = moved(1.0, 1.0), moved(1.0, 3.0), moved(3.0, 1.0)
+    return torch.equal(plain, low) and not torch.equal(plain, high)
+
+
 def _plain(module: nn.Module) -> bool:
     """Whether the layer sees whole inputs or patches of them, as the subspace attack has to assume."""
     return not isinstance(module, nn.Conv2d) or (

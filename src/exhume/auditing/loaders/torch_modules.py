@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from exhume.architectures import ModuleSpec, NetworkSpec
-from exhume.auditing.loaders.layer_probe import Layer, first_layer, hidden_layer
+from exhume.auditing.loaders.layer_probe import Layer, first_layer, hidden_layer, off_below_zero
 from exhume.auditing.loaders.output_adapter import OutputAdapter, inner_of
 from exhume.auditing.subject import Encode, Outputs, Subject
 from exhume.data import Dataset
@@ -223,6 +223,7 @@ def _whole(network: _Network) -> Subject:
         once, twice = (features.value(times * example.flatten(1)) for times in (1, 2))
     grows = torch.allclose(twice, 2 * once, rtol=1e-9, atol=1e-12)
     size = sum(v.numel() for v in network.after.values())
+    first = first_layer(network.module, network.last, example)
     spec = ModuleSpec(
         network.name,
         shape,
@@ -230,9 +231,10 @@ def _whole(network: _Network) -> Subject:
         h,
         h,
         head=network.last,
-        first=first_layer(network.module, network.last, example),
+        first=first,
         own=network.module,
         grows_with_inputs=grows,
+        off_below_zero=first is not None and off_below_zero(network.module, first, example),
     )
     dtype = torch.float64 if size <= _FLOAT64_LIMIT else torch.float32
     facts = network.facts(stretch=1.0 if grows else None)

@@ -53,9 +53,7 @@ attack_options = options(
     click.option(
         "--attack",
         type=AttackName(),
-        default="gauss-newton",
-        show_default=True,
-        help="The attack; `exhume compare --list` names all.",
+        help="The attack; `exhume compare --list` names all (default: first-layer where it applies, else gauss-newton).",
     ),
     click.option("--rows", type=int, help="Number of rows to look for, as if somebody claimed to know n."),
     click.option("--starts", type=int, help="gauss-newton: how often to start anew (default 4)."),
@@ -63,8 +61,13 @@ attack_options = options(
 )
 
 
-def attack_from(given: dict[str, Any]) -> Attack:
-    """The attack that the options describe; a setting of another attack is an error."""
+def attack_from(given: dict[str, Any], *, first_layer: bool) -> Attack:
+    """The attack that the options describe; a setting of another attack is an error.
+
+    `first_layer` says whether the first layer can be read: then that is the default, unless a setting asks for gauss-newton.
+    """
     from exhume.attacks import attack_named
 
-    return attack_named(given["attack"], **{name: given[name] for name in ("rows", "starts", "max_steps", "step_size")})
+    settings = {name: given[name] for name in ("rows", "starts", "max_steps", "step_size")}
+    default = "first-layer" if first_layer and given["starts"] is None else "gauss-newton"
+    return attack_named(given["attack"] or default, **settings)

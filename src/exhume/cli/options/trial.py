@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from exhume.lab import Trial
 
 
-def _widths(context: click.Context, option: click.Parameter, given: str | None) -> tuple[int, ...]:
+def widths_of(context: click.Context, option: click.Parameter, given: str | None) -> tuple[int, ...]:
     """`512,256` as numbers."""
     try:
         return tuple(int(part) for part in given.split(",")) if given else ()
@@ -25,7 +25,7 @@ def _widths(context: click.Context, option: click.Parameter, given: str | None) 
 
 victim_options = options(
     click.option("--victim", default="rf", show_default=True, help="What is trained: rf, two-layer, mlp, resnet or vit."),
-    click.option("--widths", callback=_widths, help="mlp: units of each hidden layer, as in 512,256."),
+    click.option("--widths", callback=widths_of, help="mlp: units of each hidden layer, as in 512,256."),
     click.option("--bias", is_flag=True, help="mlp: give every layer a bias."),
     click.option(
         "--optimizer", default="gd", show_default=True, help="Networks: gd (to interpolation), sgd, momentum, adam or lbfgs."
@@ -76,8 +76,13 @@ _SAME = (
 
 def trial_from(given: dict[str, Any]) -> Trial:
     """Data, victim, the attacker's knowledge and, where the command has one, the attack."""
+    from exhume.architectures import NETWORKS
     from exhume.attacks import GaussNewton
     from exhume.lab import Trial
+
+    knowledge = knowledge_from(given)
+    dense = given["victim"] in NETWORKS and NETWORKS[given["victim"]].dense_first and given["activation"] == "relu"
+    known = knowledge.optimizer if given["optimizer"] == "adam" else knowledge.init == "all"
 
     # Ten outputs on CIFAR-10 mean its ten classes.
     source = "cifar10-multi" if given["source"] == "cifar10" and given["k"] > 2 else given["source"]
@@ -85,6 +90,6 @@ def trial_from(given: dict[str, Any]) -> Trial:
         **{name: given[name] for name in _SAME},
         data=request_from(source, given),
         schedule="paper" if given["paper_schedule"] else "fast",
-        knowledge=knowledge_from(given),
-        attack=attack_from(given) if "attack" in given else GaussNewton(),
+        knowledge=knowledge,
+        attack=attack_from(given, first_layer=dense and known) if "attack" in given else GaussNewton(),
     )
