@@ -26,7 +26,7 @@ def as_before() -> Iterator[None]:
 
 
 def test_the_published_and_our_own_attacks_are_there_under_their_names() -> None:
-    assert list(ATTACKS) == ["gauss-newton", "subspace", "projection-gd", "kkt", "kkt-multiclass", "ntk"]
+    assert list(ATTACKS) == ["gauss-newton", "first-layer", "subspace", "projection-gd", "kkt", "kkt-multiclass", "ntk"]
     assert all(attack.name == name for name, attack in ATTACKS.items())
 
 
@@ -47,7 +47,9 @@ def test_a_name_with_settings_is_that_attack(name: str, settings: dict[str, obje
 
 
 def test_a_misspelt_name_gets_the_nearest() -> None:
-    with pytest.raises(ExhumeError, match=r"unknown attack 'gaus-newton'\. Did you mean 'gauss-newton'\? Known: gauss-newton, kkt"):
+    with pytest.raises(
+        ExhumeError, match=r"unknown attack 'gaus-newton'\. Did you mean 'gauss-newton'\? Known: first-layer, gauss-newton, kkt"
+    ):
         attack_named("gaus-newton")
 
 

@@ -16,11 +16,12 @@ def test_fixed_features_are_attacked_exactly_and_then_for_a_noise_floor() -> Non
     assert "lie exactly in the features' span" in run[0].why
 
 
-def test_a_moved_first_layer_is_attacked_in_its_subspace_first() -> None:
+def test_a_moved_first_layer_is_read_first_then_its_subspace() -> None:
     release = network_case().release
     run = [one for one in choose(release) if one.place is not None]
-    assert [one.attack.name for one in run] == ["subspace", "gauss-newton"]
-    assert run[0].why == f"the first layer's change confines the samples to 4 of {release.d} dimensions"
+    assert [one.attack.name for one in run] == ["first-layer", "subspace", "gauss-newton"]
+    assert "has rank 4" in run[0].why
+    assert run[1].why == f"the first layer's change confines the samples to 4 of {release.d} dimensions"
 
 
 @pytest.mark.parametrize("case", [lambda: pipeline_case()[0], network_case])

@@ -54,7 +54,7 @@ def test_help_reads_like_a_page_and_is_quick() -> None:
         (["trial", *SMALL, "--k", "3"], "--victim rf does not take --k"),
         (["trial", *SMALL, "--victim", "two-layer", "--ridge", "1"], "--victim two-layer does not take --ridge"),
         (["reconstruct", "nothing.safetensors"], "is not a file"),
-        (["law", "--d", "3", "--n", "3"], "either --p or --ratio"),
+        (["law", "--d", "3", "--n", "3"], "give one of --p, --ratio and --widths"),
         (["law", "--p", "0", "--d", "3", "--n", "3"], "p must be at least 1"),
         (["activation", "tanj"], "Did you mean 'tanh'"),
         (["demo", "--out", "/proc/nowhere"], "cannot write"),

@@ -53,7 +53,7 @@ def test_a_person_reads_where_the_own_model_stands(case: Path) -> None:
     ("arguments", "words"),
     [
         (["--p", "10"], "--d and --n"),
-        (["--p", "10", "--ratio", "2", "--d", "3", "--n", "3"], "give either --p or --ratio."),
+        (["--p", "10", "--ratio", "2", "--d", "3", "--n", "3"], "give one of --p, --ratio and --widths."),
         (["--ratio", "0", "--d", "3", "--n", "3"], "--ratio must be a positive number, got 0.0."),
         (["--trained", "pipe.skops"], "the law needs the training data of --trained. Give --data."),
     ],

@@ -79,8 +79,9 @@ def test_a_torch_network_is_recognised_and_verdicts_follow_what_is_known(bias: b
     descend(net, X, y)
     found = exhume.audit(net, init=init, data=(X, y), held_out=digit_pictures(200, 100))
     assert "512 relu units" in found.subject.about
-    assert found.attempts[0].attack == "subspace"
+    assert found.attempts[0].attack == "first-layer"
     assert found.verdict.rebuilt == 10
+    assert found.verdict.certified
     assert found.guess.scale == ("from the bias" if bias else "from labels")
     blind = exhume.audit(net, init=init, data=(X, y), knowledge=Knowledge(init="none"))
     assert blind.verdict.rebuilt < 10

@@ -33,7 +33,17 @@ def test_every_figure_has_jobs_at_both_scales(name: str) -> None:
 def test_figures_stand_in_the_order_of_their_numbers() -> None:
     names = list(FIGURES)
     assert names[:17] == [f"fig{i}" for i in range(1, 18)]
-    assert set(names[17:]) == {"table1", "table2", "transition", "spectrum", "paper2-width", "paper2-subspace", "paper2-pac"}
+    assert set(names[17:]) == {
+        "table1",
+        "table2",
+        "transition",
+        "spectrum",
+        "paper2-width",
+        "paper2-subspace",
+        "paper2-pac",
+        "all-weights",
+        "ordinary",
+    }
     assert all(figure.name == name and figure.title and figure.claim for name, figure in FIGURES.items())
 
 

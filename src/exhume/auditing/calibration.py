@@ -71,11 +71,21 @@ def calibrate(
 
 
 def _shuffled(release: Release, seed: int) -> Release:
-    """The release with its last layer's weights handed to other features."""
+    """The release with its last layer's weights handed to other features, and those of a trained first layer to other inputs."""
     order = torch.randperm(release.p, generator=streams.generator(seed, "null", 0))
+    trained, initial = (release.model.reordered(side, order) for side in (release.trained, release.initial))
+    optimizer = dict(release.optimizer)
+    first = release.model.first_weight
+    if first is not None and first in initial and not release.features_stayed:
+        # Another order for every unit: a common one would leave the samples in the change, only with their inputs in that order.
+        places = torch.rand(initial[first].flatten(1).shape, generator=streams.generator(seed, "null", 1)).argsort(dim=1)
+        for side in (trained, initial, optimizer):
+            for name in [key for key in side if key == first or key.endswith(f"/{first}")]:
+                side[name] = side[name].flatten(1).gather(1, places).reshape(side[name].shape)
     return replace(
         release,
         weights=release.weights[:, order].contiguous(),
-        trained=release.model.reordered(release.trained, order),
-        initial=release.model.reordered(release.initial, order),
+        trained=trained,
+        initial=initial,
+        optimizer=optimizer,
     )

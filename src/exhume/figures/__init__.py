@@ -2,11 +2,12 @@
 
 import re
 
-from exhume.figures import ablations, beyond, finite_width, networks, random_features, tables
+from exhume.figures import ablations, all_weights, beyond, finite_width, networks, random_features, tables
 from exhume.figures.sheet import SCALES, Figure, Results, draw
 
 _ALL = [
-    *random_features.FIGURES, *networks.FIGURES, *ablations.FIGURES, *tables.FIGURES, *finite_width.FIGURES, *beyond.FIGURES,
+    *random_features.FIGURES, *networks.FIGURES, *ablations.FIGURES, *tables.FIGURES, *finite_width.FIGURES,
+    *beyond.FIGURES, *all_weights.FIGURES,
 ]  # fmt: skip
 
 

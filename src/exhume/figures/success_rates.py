@@ -26,6 +26,8 @@ class SuccessRates:
     lines: tuple[tuple[str, str, Points], ...]  # label, colour, points
     xlabel: str = "p / (d n)"
     mark: float | None = 1.0  # where the law's count of equations and unknowns is even
+    mark_text: str = "p = dn"
+    within: float = RECOVERED  # the error below which a run has recovered the data
     width: float = 4.9
     height: float = PANEL_HEIGHT
 
@@ -40,10 +42,10 @@ class SuccessRates:
         axes.set_xscale("log")
         ticks = sorted({x for _, _, at in self.lines for x, _ in at})
         for label, colour, at in self.lines:
-            found = recoveries(results, at)
+            found = recoveries(results, at, self.within)
             if not found:
                 continue
-            half = half_point(results, at)
+            half = half_point(results, at, self.within)
             text = label if half is None else f"{label}: half at {describe_half(half)}"
             xs = [x for x, _, _ in found]
             shares = [good / total for _, good, total in found]
@@ -53,7 +55,7 @@ class SuccessRates:
         axes.axhline(0.5, color=GREY, lw=1, ls="--")
         if self.mark is not None:
             axes.axvline(self.mark, color=GREY, lw=1, ls=":")
-            axes.text(self.mark, 1.01, "p = dn", fontsize=8, ha="center", color=INK, transform=axes.get_xaxis_transform())
+            axes.text(self.mark, 1.01, self.mark_text, fontsize=8, ha="center", color=INK, transform=axes.get_xaxis_transform())
         shown = [t for i, t in enumerate(ticks) if i == 0 or t / ticks[i - 1] > 1.12]
         axes.set_xticks(shown, [f"{t:g}" for t in shown], fontsize=7.5)
         axes.minorticks_off()
@@ -61,20 +63,22 @@ class SuccessRates:
         axes.set_yticks([0, 0.25, 0.5, 0.75, 1])
         axes.set_title(self.title, fontsize=9.5, pad=16)
         axes.set_xlabel(self.xlabel)
-        axes.set_ylabel(f"share of seeds with ρ below {RECOVERED:g}")
+        axes.set_ylabel(f"share of seeds with ρ below {self.within:g}")
         if axes.get_legend_handles_labels()[0]:  # a panel without rows has nothing to name
             axes.legend(frameon=False, fontsize=7.5, loc="upper left")
 
 
-def recoveries(results: Results, at: Points) -> list[tuple[float, int, int]]:
+def recoveries(results: Results, at: Points, within: float = RECOVERED) -> list[tuple[float, int, int]]:
     """(x, recovered, run) where anything was run."""
-    counted = [(x, [row["rho"] <= RECOVERED for row in results.rows(jobs)]) for x, jobs in at]
+    counted = [(x, [row["rho"] <= within for row in results.rows(jobs)]) for x, jobs in at]
     return [(x, sum(good), len(good)) for x, good in counted if good]
 
 
-def half_point(results: Results, at: Points) -> tuple[float | None, tuple[float, float] | None, float, float] | None:
+def half_point(
+    results: Results, at: Points, within: float = RECOVERED
+) -> tuple[float | None, tuple[float, float] | None, float, float] | None:
     """(threshold, its interval, smallest x, largest x); None where nothing was run."""
-    rows = [(x, row["rho"] <= RECOVERED, row["seed"]) for x, jobs in at for row in results.rows(jobs)]
+    rows = [(x, row["rho"] <= within, row["seed"]) for x, jobs in at for row in results.rows(jobs)]
     if not rows:
         return None
     ratios, good, seeds = (np.array(column) for column in zip(*rows, strict=True))

@@ -32,13 +32,19 @@ def test_other_step_sizes_are_refused(text: str) -> None:
 
 
 def test_nothing_given_is_gauss_newton_as_it_is() -> None:
-    assert attack_from(parsed(attack_options)) == GaussNewton()
+    assert attack_from(parsed(attack_options), first_layer=False) == GaussNewton()
+
+
+def test_where_the_first_layer_can_be_read_it_is() -> None:
+    assert attack_from(parsed(attack_options), first_layer=True) == attack_named("first-layer")
+    assert attack_from(parsed(attack_options, "--starts", "2"), first_layer=True) == GaussNewton(starts=2)
+    assert attack_from(parsed(attack_options, "--attack", "subspace"), first_layer=True) == attack_named("subspace")
 
 
 def test_settings_go_to_the_attack_that_takes_them() -> None:
-    assert attack_from(parsed(attack_options, "--starts", "2", "--rows", "7")) == GaussNewton(starts=2, rows=7)
+    assert attack_from(parsed(attack_options, "--starts", "2", "--rows", "7"), first_layer=False) == GaussNewton(starts=2, rows=7)
     given = parsed(attack_options, "--attack", "projection-gd", "--max-steps", "50", "--step-size", "auto")
-    assert attack_from(given) == attack_named("projection-gd", max_steps=50, step_size="auto")
+    assert attack_from(given, first_layer=False) == attack_named("projection-gd", max_steps=50, step_size="auto")
 
 
 @pytest.mark.parametrize(
@@ -51,7 +57,7 @@ def test_settings_go_to_the_attack_that_takes_them() -> None:
 )
 def test_a_setting_of_another_attack_is_refused(arguments: list[str], message: str) -> None:
     with pytest.raises(ExhumeError, match=message):
-        attack_from(parsed(attack_options, *arguments))
+        attack_from(parsed(attack_options, *arguments), first_layer=False)
 
 
 def test_descents_have_two_options_of_their_own() -> None:

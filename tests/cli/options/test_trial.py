@@ -28,7 +28,15 @@ def test_nothing_given_is_a_trial_on_the_sphere() -> None:
 @pytest.mark.parametrize(
     ("arguments", "changes"),
     [
-        (["--victim", "two-layer"], {"victim": "two-layer"}),
+        (["--victim", "two-layer"], {"victim": "two-layer", "attack": attack_named("first-layer")}),
+        (["--victim", "two-layer", "--know-init", "last"], {"victim": "two-layer", "knowledge": Knowledge(init="last")}),
+        (
+            ["--victim", "mlp", "--widths", "8,4", "--bias"],
+            {"victim": "mlp", "widths": (8, 4), "bias": True, "attack": attack_named("first-layer")},
+        ),
+        (["--victim", "mlp", "--activation", "tanh"], {"victim": "mlp", "activation": "tanh"}),
+        (["--victim", "mlp", "--optimizer", "adam"], {"victim": "mlp", "optimizer": "adam"}),
+        (["--batch", "3", "--lr", "0.5", "--epochs", "7"], {"batch": 3, "lr": 0.5, "epochs": 7}),
         (["--loss", "logistic"], {"loss": "logistic"}),
         (["--k", "3"], {"k": 3}),
         (["--ratio", "2.5"], {"ratio": 2.5}),
