@@ -3,7 +3,8 @@
     python benchmarks/false_certificates.py               500 networks (about ten minutes on 2 cores)
     python benchmarks/false_certificates.py --count 50    fewer
 
-A certificate is wrong when a row or a sample is off by more than 2%, or when the number of samples is wrong (those nearer than 2% to each other may count as one).
+A certificate is wrong when a row or a sample is off by more than 2%, or when the number of samples is wrong (those nearer than
+2% to each other may count as one).
 """
 
 from __future__ import annotations
