@@ -13,18 +13,18 @@ from functools import cached_property
 
 import torch
 
-from exhume.attacks.factors.column_space import RowSpace, audible, column_space, row_space
+from exhume.attacks.factors.column_space import SampleSpan, audible, column_space, sample_span
 from exhume.attacks.factors.layer_change import LayerChange, first_layer_change
 from exhume.attacks.interface import Attack, Proposal, Resources, Watch, ignore
 from exhume.attacks.proof.certificate import VAGUE
-from exhume.attacks.proof.columns import certificate_of, check_columns, judge_columns
+from exhume.attacks.proof.column_certificate import certificate_of, check_columns, judge_columns
 from exhume.attacks.proof.norms import norms_of_network
 from exhume.attacks.run import Answer, Method, StepReport, drive
-from exhume.attacks.search.columns import ColumnSearch, ColumnSearchSettings, ColumnsState
+from exhume.attacks.search.column_search import ColumnSearch, ColumnSearchSettings, ColumnsState
 from exhume.counting import MARGIN
 from exhume.errors import ExhumeError
+from exhume.linalg.numerical_rank import rank_by_gap
 from exhume.linalg.pass_counter import PassCounter
-from exhume.linalg.spectrum import rank_by_gap
 from exhume.parallel.threads import at_most
 from exhume.release import Release
 from exhume.result import Certificate, Curve, Reconstruction, Status
@@ -103,14 +103,14 @@ class ColumnMethod(Method[ColumnsState]):
                 raise ExhumeError(f"rows must be at least 1 and at most {min(layer.change.shape)}, got {rank}.")
             self.rank = None
         if self.rank is not None:
-            heard = audible(layer, row_space(layer, self.rank))
+            heard = audible(layer, sample_span(layer, self.rank))
             self.layer = layer.of_units(heard) if int(heard.sum()) >= self.rank else layer
         self._seed, self._settings = seed, ColumnSearchSettings(patience=attack.patience)
 
     @cached_property
-    def _space(self) -> RowSpace:
+    def _space(self) -> SampleSpan:
         assert self.rank is not None
-        return row_space(self.layer, self.rank)
+        return sample_span(self.layer, self.rank)
 
     @cached_property
     def _search(self) -> ColumnSearch:

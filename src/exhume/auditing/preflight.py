@@ -14,7 +14,7 @@ from exhume.auditing.loaders.torch_modules import FITTED
 from exhume.auditing.subject import Subject
 from exhume.data import Dataset
 from exhume.features import activation, read_activation
-from exhume.linalg.spectrum import rank_by_gap
+from exhume.linalg.numerical_rank import rank_by_gap
 from exhume.prediction.expectation import expect, expect_first_layer
 
 # The effective dimension counts the principal directions that carry this share of the inputs' energy.

@@ -91,10 +91,7 @@ def law_axis(p: int, d: int, n: int) -> str:
     for x, text in ((n, f"p = n = {n}"), (d * n, f"p = dn = {d * n}")):
         axes.axvline(x, color=INK, lw=1)
         axes.text(x * 1.04, 0.97, text, va="top", fontsize=9)
-    axes.plot([p], [0.3], "v", ms=12, color=RED)
-    left = p > (low * high) ** 0.5  # keep the label inside the axes
-    at, side = (p / 1.15, "right") if left else (p * 1.15, "left")
-    axes.text(at, 0.3, f"this model: p = {p}", va="center", ha=side, color=RED, fontweight="bold", bbox=_PATCH)
+    _mark_model(axes, p, f"this model: p = {p}", low, high)
     for start, stop, text in (
         (low, n, "underfits"),
         (n, d * n, "memorises labels"),
@@ -102,10 +99,6 @@ def law_axis(p: int, d: int, n: int) -> str:
     ):
         if stop / start > 4:
             axes.text((start * stop) ** 0.5, 0.62, text, ha="center", va="center", fontsize=9)
-    axes.set_xlim(low, high)
-    axes.set_ylim(0, 1)
-    axes.set_yticks([])
-    axes.spines[["left"]].set_visible(False)
     axes.set_xlabel("last-layer parameters p (logarithmic)")
     return _uri(figure)
 
@@ -127,17 +120,20 @@ def first_layer_axis(h: int, n: int, d: int, weights: int) -> str:
     for x, text in ((counted, f"h = 2n = {counted}"), (seen, f"h = 4n = {seen}")):
         axes.axvline(x, color=INK, lw=1)
         axes.text(x * 1.03, 0.97, text, va="top", fontsize=9)
-    axes.plot([h], [0.3], "v", ms=12, color=RED)
-    left = h > (low * high) ** 0.5
-    at, side = (h / 1.1, "right") if left else (h * 1.1, "left")
-    label = f"this model: h = {h}, all {weights} weights = {weights / (d * n):.2g} dn"
-    axes.text(at, 0.3, label, va="center", ha=side, color=RED, fontweight="bold", bbox=_PATCH)
+    _mark_model(axes, h, f"this model: h = {h}, all {weights} weights = {weights / (d * n):.2g} dn", low, high)
+    axes.set_xlabel("units h of the first layer (logarithmic)")
+    return _uri(figure)
+
+
+def _mark_model(axes: Any, at: float, label: str, low: float, high: float) -> None:
+    """A model's place on an axis of a law, from low to high, its label on the side that has room."""
+    axes.plot([at], [0.3], "v", ms=12, color=RED)
+    place, side = (at / 1.15, "right") if at > (low * high) ** 0.5 else (at * 1.15, "left")
+    axes.text(place, 0.3, label, va="center", ha=side, color=RED, fontweight="bold", bbox=_PATCH)
     axes.set_xlim(low, high)
     axes.set_ylim(0, 1)
     axes.set_yticks([])
     axes.spines[["left"]].set_visible(False)
-    axes.set_xlabel("units h of the first layer (logarithmic)")
-    return _uri(figure)
 
 
 def _show(axes: Any, picture: np.ndarray) -> None:

@@ -16,7 +16,7 @@ from exhume.data import Dataset
 from exhume.errors import ExhumeError
 from exhume.knowledge import Facts, Knowledge
 from exhume.linalg.blocks import DEFAULT_BUDGET
-from exhume.linalg.spectrum import rank_by_gap, spectrum_of
+from exhume.linalg.numerical_rank import rank_by_gap, spectrum_of
 from exhume.release import Release
 from exhume.storage.checkpoint import Checkpoint
 from exhume.victims.interface import Trained, TrainingReport, Victim, ignore_training, without_duplicates

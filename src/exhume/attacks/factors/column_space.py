@@ -18,7 +18,7 @@ _AUDIBLE = 5.0
 
 
 @dataclass(frozen=True)
-class RowSpace:
+class SampleSpan:
     """The span of the samples: orthonormal directions, and the noise of the change outside of it."""
 
     basis: torch.Tensor  # (c, r): x = basis z
@@ -69,23 +69,23 @@ class ColumnSpace:
         return q / q.norm(dim=0)
 
 
-def row_space(layer: LayerChange, rank: int) -> RowSpace:
+def sample_span(layer: LayerChange, rank: int) -> SampleSpan:
     """The leading right singular vectors of the change."""
     _, _, Vt = torch.linalg.svd(layer.change, full_matrices=False)
     basis = Vt[:rank].T.contiguous()
     outside = layer.change - (layer.change @ basis) @ basis.T
     inputs = int((layer.change != 0).any(0).sum())
     noise = outside.norm(dim=1) / math.sqrt(max(1, inputs - rank))
-    return RowSpace(basis, noise)
+    return SampleSpan(basis, noise)
 
 
-def audible(layer: LayerChange, space: RowSpace) -> torch.Tensor:
+def audible(layer: LayerChange, space: SampleSpan) -> torch.Tensor:
     """Which units (h,) changed by more than noise: the others took no part in training, and their zeros prove nothing."""
     signal = (layer.change @ space.basis).norm(dim=1)
     return signal > _AUDIBLE * space.noise * math.sqrt(space.basis.shape[1])
 
 
-def column_space(layer: LayerChange, space: RowSpace, *, equalise: bool) -> ColumnSpace:
+def column_space(layer: LayerChange, space: SampleSpan, *, equalise: bool) -> ColumnSpace:
     """The column space; `equalise` gives every unit the same weight, else strong units count more."""
     sizes = layer.change.norm(dim=1)
     weights = sizes if equalise else torch.full_like(sizes, float(sizes.mean()))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from exhume.attacks.span.trained_network import learned
-from exhume.linalg.spectrum import spectrum_of
+from exhume.linalg.numerical_rank import spectrum_of
 from exhume.release import Release
 
 # Units whose change is below this share of the largest took no part in training: their zeros prove nothing.

@@ -25,16 +25,18 @@ _GROWTH = 8
 _TELLING = 0.1
 # At most so many zeros beyond r - 1 are demanded.
 _MOST_EXTRA = 40
-# A zero whose leverage comes this near to one may be an accident of a combination: without it the set would not fix the vector.
-COLOOP = 1e-3
+# A zero whose leverage comes this near to one is pivotal: without it the set would not fix the vector. Such a zero may be an
+# accident of a combination of columns.
+PIVOTAL = 1e-3
 # Share of a column's zeros that may be on for its row at both ends: units that were off almost throughout.
 MOST_ON = 0.1
-# A zero set must fix its column without the rows that fix it best: this share of them, at least so many.
+# A zero set must fix its column also without the units that fix it best: this share of them, ...
 _TRIMMED = 0.05
+# ... and at least so many.
 _LEAST_TRIMMED = 2
 # Where a second direction stays below this many times the expected noise, the column is not the only one.
 _UNIQUE = 5.0
-# Reweighting: entries above this many times the scale of zeros lose their say.
+# A unit loses its say in a null vector where its entry exceeds this many times the scale of zeros.
 _TUNING = 3.0
 
 
@@ -118,7 +120,7 @@ def exact_column(space: ColumnSpace, zero: torch.Tensor) -> Column | None:
         if torch.equal(before, zero):
             break
     telling = chances < _TELLING
-    if int(zero.sum()) < r - 1 + needed_extra(chances[telling]) or float(leverage[zero].max()) > 1 - COLOOP:
+    if int(zero.sum()) < r - 1 + needed_extra(chances[telling]) or float(leverage[zero].max()) > 1 - PIVOTAL:
         return None
     if not _unique(space, zero):
         return None

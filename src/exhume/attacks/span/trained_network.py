@@ -17,6 +17,7 @@ from exhume.attacks.span.blockwise import BlockwiseSpan
 from exhume.attacks.span.module import ModuleSpan
 from exhume.attacks.span.problem import Span
 from exhume.features import MatrixFeatures, ModuleFeatures
+from exhume.linalg.numerical_rank import rank_by_gap
 from exhume.linalg.pass_counter import PassCounter
 from exhume.release import Release
 
@@ -109,11 +110,8 @@ def row_space(change: torch.Tensor) -> torch.Tensor:
 
 def _rank(values: torch.Tensor, rounding: float) -> int:
     """Singular values before the largest gap, or above a flat bulk, or above rounding."""
-    floor = values[0] * rounding * 10
-    beyond = torch.cat([values[1:], torch.zeros_like(values[:1])]).clamp(min=floor)
-    ratios = values.clamp(min=floor) / beyond
-    best = int(ratios[:-1].argmax()) if len(values) > 1 else 0
-    return best + 1 if ratios[best] > _GAP else _rank_above_noise(values) or int((values > floor).sum())
+    rank = rank_by_gap(values, rounding, gap=_GAP)
+    return rank or _rank_above_noise(values) or int((values > 10 * rounding * values[0]).sum())
 
 
 def _rank_above_noise(values: torch.Tensor) -> int:

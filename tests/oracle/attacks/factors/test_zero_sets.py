@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from exhume.attacks.factors.column_space import ColumnSpace, column_space, row_space
+from exhume.attacks.factors.column_space import ColumnSpace, column_space, sample_span
 from exhume.attacks.factors.zero_sets import (
     candidate_zeros,
     exact_column,
@@ -19,7 +19,7 @@ from support.planted_layer import Planted, planted_layer
 
 def spaces(case: Planted) -> tuple[ColumnSpace, torch.Tensor, torch.Tensor]:
     """The column space, the true columns q, and the samples as coordinates z."""
-    space = row_space(case.layer, len(case.X))
+    space = sample_span(case.layer, len(case.X))
     columns = column_space(case.layer, space, equalise=True)
     q = columns.column(torch.linalg.inv(case.X @ space.basis))
     return columns, q, columns.V.T @ (case.X @ space.basis).T

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from exhume.linalg.spectrum import rank_by_gap, spectrum_of
+from exhume.linalg.numerical_rank import rank_by_gap, spectrum_of
 
 
 def matrix(rank: int, *, noise: float = 0.0, columns: int = 12) -> torch.Tensor:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 import torch
 
-from exhume.attacks.factors.column_space import row_space
-from exhume.attacks.search.columns import ColumnSearch, ColumnSearchSettings, ColumnsState
+from exhume.attacks.factors.column_space import sample_span
+from exhume.attacks.search.column_search import ColumnSearch, ColumnSearchSettings, ColumnsState
 from exhume.linalg.pass_counter import PassCounter
 from support.planted_layer import Planted, planted_layer
 
 
 def searched(case: Planted, **settings: object) -> tuple[ColumnsState, torch.Tensor]:
     """The last state, and the rows that follow from it."""
-    space = row_space(case.layer, len(case.X))
+    space = sample_span(case.layer, len(case.X))
     search = ColumnSearch(case.layer, space, seed=0, passes=PassCounter(), settings=ColumnSearchSettings(**settings))  # type: ignore[arg-type]
     state = search.begin()
     while not search.done(state):
@@ -73,7 +73,7 @@ def test_samples_that_share_their_mask_are_not_told_apart() -> None:
 
 def test_a_combination_gives_way_to_the_columns_that_it_stands_for() -> None:
     case = planted_layer(n=6, d=20, h=90)
-    space = row_space(case.layer, 6)
+    space = sample_span(case.layer, 6)
     search = ColumnSearch(case.layer, space, seed=0, passes=PassCounter())
     duals = torch.linalg.inv(case.X @ space.basis)
     zeros = case.Delta == 0

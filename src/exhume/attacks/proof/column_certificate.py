@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 import torch
 
-from exhume.attacks.factors.column_space import ColumnSpace, RowSpace
+from exhume.attacks.factors.column_space import ColumnSpace, SampleSpan
 from exhume.attacks.factors.layer_change import LayerChange
-from exhume.attacks.factors.zero_sets import COLOOP, MOST_ON, smallest_directions
+from exhume.attacks.factors.zero_sets import MOST_ON, PIVOTAL, smallest_directions
 from exhume.attacks.proof.certificate import VAGUE
 from exhume.counting import MARGIN
 from exhume.result import Certificate, Status
@@ -43,7 +43,7 @@ class ColumnChecks:
 
 
 def check_columns(
-    layer: LayerChange, space: RowSpace, columns: ColumnSpace, duals: torch.Tensor, zeros: torch.Tensor, rows: torch.Tensor
+    layer: LayerChange, space: SampleSpan, columns: ColumnSpace, duals: torch.Tensor, zeros: torch.Tensor, rows: torch.Tensor
 ) -> ColumnChecks:
     """All checks on r columns (by their duals, with their zeros (h, r)) and their rows (r, c) on the side of their masks."""
     r = len(rows)
@@ -77,7 +77,7 @@ def check_columns(
 
 
 def _row_errors(
-    layer: LayerChange, space: RowSpace, duals: torch.Tensor, rows: torch.Tensor, inside: torch.Tensor
+    layer: LayerChange, space: SampleSpan, duals: torch.Tensor, rows: torch.Tensor, inside: torch.Tensor
 ) -> tuple[float, ...]:
     """Standard errors. From X Y = I: delta x_k = -sum_i (x_k . delta y_i) x_i.
 
@@ -136,7 +136,7 @@ def _doubt(checks: ColumnChecks, proof: Certificate) -> str | None:
         return f"{proof.equations} zeros are too few for {proof.unknowns} unknowns"
     if checks.loss > _NOISE * max(checks.floor, 1e-26):
         return f"their zeros are {math.sqrt(checks.loss / max(checks.floor, 1e-26)):.1f} times larger than the noise of the weights"
-    if r > 1 and float(checks.leverage.max()) > 1 - COLOOP:
+    if r > 1 and float(checks.leverage.max()) > 1 - PIVOTAL:
         return "a zero without which its column would not be fixed may be an accident of a combination"
     wrong = int((checks.on > MOST_ON).sum())
     if wrong:

@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 import torch
 
-from exhume.attacks.factors.column_space import column_space, row_space
-from exhume.attacks.proof.columns import ColumnChecks, certificate_of, check_columns, judge_columns
+from exhume.attacks.factors.column_space import column_space, sample_span
+from exhume.attacks.proof.column_certificate import ColumnChecks, certificate_of, check_columns, judge_columns
 from exhume.result import Status
 from support.planted_layer import Planted, planted_layer
 
 
 def checked(case: Planted, duals: torch.Tensor | None = None) -> ColumnChecks:
     """The checks at the true columns, or at others."""
-    space = row_space(case.layer, len(case.X))
+    space = sample_span(case.layer, len(case.X))
     columns = column_space(case.layer, space, equalise=True)
     duals = torch.linalg.inv(case.X @ space.basis) if duals is None else duals
     zeros = (columns.U @ columns.column(duals)).abs() < 4 * columns.noise_of(columns.column(duals))
@@ -44,7 +44,7 @@ def test_error_bars_are_those_of_many_draws_of_the_noise() -> None:
         exact = planted_layer(n=5, d=30, h=120).layer.change
         noisy = exact + 1e-5 * exact.norm() / exact.numel() ** 0.5 * torch.randn(exact.shape, dtype=torch.float64)
         layer = replace(case.layer, change=noisy)
-        space = row_space(layer, 5)
+        space = sample_span(layer, 5)
         columns = column_space(layer, space, equalise=True)
         zeros = case.Delta == 0
         q = torch.stack([torch.linalg.svd(columns.whitened[zeros[:, i]])[2][-1] for i in range(5)], dim=1)
@@ -63,7 +63,7 @@ def test_error_bars_are_those_of_many_draws_of_the_noise() -> None:
 
 def test_a_combination_in_place_of_a_column_is_seen() -> None:
     case = planted_layer(h=160)
-    space = row_space(case.layer, 6)
+    space = sample_span(case.layer, 6)
     duals = torch.linalg.inv(case.X @ space.basis)
     duals[:, 1] = duals[:, 1] + 0.7 * duals[:, 0]
     status, reason = verdict(checked(case, duals))

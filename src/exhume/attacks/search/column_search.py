@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from exhume.attacks.factors.column_space import ColumnSpace, RowSpace, column_space
+from exhume.attacks.factors.column_space import ColumnSpace, SampleSpan, column_space
 from exhume.attacks.factors.layer_change import LayerChange
 from exhume.attacks.factors.zero_sets import MOST_ON, Column, candidate_zeros, exact_column, null_vectors, off_units
 from exhume.linalg import streams
@@ -29,7 +29,11 @@ _SHARE = 0.02
 
 @dataclass(frozen=True)
 class ColumnSearchSettings:
-    """How the waves run. Set on sphere problems (seeds 0 and 1) and on float32 MLPs with 20 and 50 pictures (seed 0)."""
+    """How the waves run.
+
+    Set on sphere problems (seeds 0 and 1) and on float32 networks with 20 and 50 pictures (seed 0); retreats were added
+    for digits and patients (seeds 0 to 9).
+    """
 
     variants: tuple[tuple[bool, float], ...] = ((True, 0.8), (False, 0.6), (True, 0.6), (False, 0.8))
     """Waves take these in turn: whether units weigh the same, and which share of the units that seem off is taken to be off."""
@@ -76,7 +80,6 @@ class ColumnsState:
     zeros: torch.Tensor  # (h, f) which units are zero
     wave: int = 0
     idle: int = 0  # waves since the last new column
-    tried: int = 0  # null vectors computed
     retreats: int = 0  # times that columns were taken back
     settled: bool = False  # all columns are found, and their own rows lead to no sparser ones
 
@@ -90,7 +93,7 @@ class ColumnSearch:
     """The waves on one layer."""
 
     def __init__(
-        self, layer: LayerChange, space: RowSpace, *, seed: int, passes: PassCounter, settings: ColumnSearchSettings | None = None
+        self, layer: LayerChange, space: SampleSpan, *, seed: int, passes: PassCounter, settings: ColumnSearchSettings | None = None
     ) -> None:
         self.settings = settings or ColumnSearchSettings()
         self.seed, self.passes = seed, passes
@@ -158,14 +161,9 @@ class ColumnSearch:
         """
         before = state
         everywhere = torch.eye(self.rank, dtype=state.duals.dtype, device=state.duals.device)
-        rows = torch.linalg.inv(state.duals).T
         for equal, share in self.settings.variants[:2]:
             space = self._spaces[equal]
-            z = space.V.T @ rows
-            on = torch.maximum(space.start @ z, space.end @ z)
-            # A column's own zeros tell the sign of its row.
-            signs = -torch.where(state.zeros, on, 0.0).sum(0).sign()
-            state, _ = self._columns(space, everywhere, z * signs, share, state)
+            state, _ = self._columns(space, everywhere, _rows(space, state), share, state)
         if not torch.equal(before.duals, state.duals):
             return replace(state, wave=state.wave + 1)
         if self._may_retreat(state) and float(self._zeros_on(state).max()) > MOST_ON:
@@ -175,11 +173,9 @@ class ColumnSearch:
     def _zeros_on(self, state: ColumnsState) -> torch.Tensor:
         """For each of r columns the share of its zeros that are on for its row at both ends: of a sample, hardly any."""
         space = next(iter(self._spaces.values()))
-        z = space.V.T @ torch.linalg.inv(state.duals).T
-        start, end = space.start @ z, space.end @ z
-        counts = state.zeros.sum(0)
-        shares = ((state.zeros & (sign * torch.stack([start, end])).amin(0).gt(0)).sum(0) / counts for sign in (1, -1))
-        return torch.stack(list(shares)).amin(0)  # the sign of a row is that of its mask
+        z = _rows(space, state)
+        on = torch.minimum(space.start @ z, space.end @ z) > 0
+        return (state.zeros & on).sum(0) / state.zeros.sum(0)
 
     def _may_retreat(self, state: ColumnsState) -> bool:
         return state.retreats < self.settings.retreats and state.found > 1
@@ -208,7 +204,6 @@ class ColumnSearch:
         for some in candidates.split(chunk, dim=1):
             q = null_vectors(space, off_units(space, missing @ some, share=share), rounds=settings.reweightings)
             self.passes.add(settings.reweightings + 2)
-            state = replace(state, tried=state.tried + some.shape[1])
             zeros = candidate_zeros(space, q)
             fruitless = []
             for b in range(some.shape[1]):
@@ -243,6 +238,13 @@ def _with_column(state: ColumnsState, space: ColumnSpace, column: Column) -> Col
     duals, zeros = state.duals.clone(), state.zeros.clone()
     duals[:, place], zeros[:, place] = dual[:, 0], zero[:, 0]
     return replace(state, duals=duals, zeros=zeros)
+
+
+def _rows(space: ColumnSpace, state: ColumnsState) -> torch.Tensor:
+    """The rows X = Y^-1 of r columns as coordinates (r, r). Where a column is zero the unit is off for its row: that tells the sign."""
+    z = space.V.T @ torch.linalg.inv(state.duals).T
+    where_zero = torch.where(state.zeros, _mean_weights(space) @ z, 0.0).sum(0)
+    return torch.where(where_zero > 0, -z, z)
 
 
 def _samples_left(space: ColumnSpace, duals: torch.Tensor) -> torch.Tensor:
