@@ -241,7 +241,7 @@ def _with_column(state: ColumnsState, space: ColumnSpace, column: Column) -> Col
 
 
 def _rows(space: ColumnSpace, state: ColumnsState) -> torch.Tensor:
-    """The rows X = Y^-1 of r columns as coordinates (r, r). Where a column is zero the unit is off for its row: that tells the sign."""
+    """The rows X = Y^-1 of r columns as coordinates (r, r). Where a column is zero its unit is off: that tells the sign."""
     z = space.V.T @ torch.linalg.inv(state.duals).T
     where_zero = torch.where(state.zeros, _mean_weights(space) @ z, 0.0).sum(0)
     return torch.where(where_zero > 0, -z, z)
