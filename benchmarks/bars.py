@@ -19,6 +19,7 @@ from pathlib import Path
 
 SPHERE = ["--data", "sphere", "--d", "100", "--n", "20"]
 MLP = ["--victim", "mlp", "--attack", "first-layer"]
+REPLAY = ["--victim", "mlp", "--attack", "replay", "--know-recipe", "--widths", "60", "--data", "sphere", "--d", "30", "--n", "8"]
 # Ordinary training: float32, cross-entropy, biases, batches of 5, momentum.
 ORDINARY = [*MLP, "--bias", "--loss", "cross-entropy", "--optimizer", "momentum", "--batch", "5", "--dtype", "float32"]
 SLOW_STEPS = ["--lr", "0.005", "--epochs", "60"]
@@ -53,6 +54,7 @@ CASES: dict[str, tuple[list[str], str, float]] = {  # options, figure that is ju
         "worst_row",
         1e-3,
     ),
+    **{f"replay-{act}": ([*REPLAY, "--activation", act, "--optimizer", "gd"], "rho", 1e-8) for act in ("tanh", "gelu")},
     "mlp-breast-cancer": (
         [*ORDINARY, "--lr", "0.05", "--epochs", "300", "--widths", "256,64", "--data", "breast-cancer", "--n", "20", "--k", "2"],
         "worst_row",

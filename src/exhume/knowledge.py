@@ -50,6 +50,7 @@ class Knowledge:
     statistics: bool = True  # the inputs' common norm, their mean and spread, and with these the range of a pixel
     labels: bool = True  # that targets are one-hot or of one size, and fitted
     optimizer: bool = False  # the optimizer's state, as training checkpoints hold it
+    recipe: bool = False  # how training went: loss, optimizer, step sizes, batches and their order, and with these n
 
     def __post_init__(self) -> None:
         if self.init not in INITIAL_WEIGHTS:

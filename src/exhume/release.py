@@ -12,6 +12,7 @@ from exhume.architectures import ModuleSpec, NetworkSpec
 from exhume.errors import ExhumeError
 from exhume.features import BlockwiseFeatures, FeatureMemory, ModelSpec, RandomFeaturesSpec
 from exhume.knowledge import Facts
+from exhume.recipe import Recipe
 from exhume.storage.records import checked_record
 from exhume.storage.tensor_file import read_tensors, write_tensors
 
@@ -34,6 +35,7 @@ class Release:
     trained: Mapping[str, torch.Tensor] = field(default_factory=dict)
     initial: Mapping[str, torch.Tensor] = field(default_factory=dict)
     optimizer: Mapping[str, torch.Tensor] = field(default_factory=dict)  # its state: "exp_avg/first.weight" and the like
+    recipe: Recipe | None = None  # how training went, where the attacker knows that
 
     def __post_init__(self) -> None:
         w = self.weights
@@ -110,6 +112,7 @@ def save_release(release: Release, path: str | Path) -> None:
     tensors |= {f"initial/{name}": tensor for name, tensor in release.initial.items()}
     tensors |= {f"optimizer/{name}": tensor for name, tensor in release.optimizer.items()}
     header = {"format": _FORMAT, "features": release.model.header(), "facts": asdict(release.facts)}
+    header |= {} if release.recipe is None else {"recipe": asdict(release.recipe)}
     write_tensors(Path(path), tensors, header)
 
 
@@ -127,8 +130,9 @@ def load_release(path: str | Path) -> Release:
         )
     spec = checked_record(_SPECS[kind], {name: value for name, value in described.items() if name != "kind"}, path)
     facts = checked_record(Facts, header.get("facts"), path)
-    parts = (_under(tensors, f"{part}/") for part in ("trained", "initial", "optimizer"))
-    return Release(tensors["weights"], spec, facts, *parts)
+    trained, initial, optimizer = (_under(tensors, f"{part}/") for part in ("trained", "initial", "optimizer"))
+    recipe = checked_record(Recipe, header["recipe"], path) if "recipe" in header else None
+    return Release(tensors["weights"], spec, facts, trained, initial, optimizer, recipe)
 
 
 def _under(tensors: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:

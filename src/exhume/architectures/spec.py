@@ -55,9 +55,14 @@ class NetworkSpec(ModelSpec):
         return architecture(self.architecture).one_hidden_layer and len(self.widths) < 2
 
     @property
+    def dense_first(self) -> bool:
+        """Whether the first layer is a matrix on the whole input, with the activation behind it."""
+        return architecture(self.architecture).dense_first
+
+    @property
     def relu_behind_first(self) -> bool:
         """Whether the first layer is a matrix on the whole input with a ReLU behind it: its units are then exactly off for some."""
-        return architecture(self.architecture).dense_first and self.activation == "relu"
+        return self.dense_first and self.activation == "relu"
 
     @property
     def first_weight(self) -> str | None:
@@ -140,6 +145,11 @@ class ModuleSpec(NetworkSpec):
     def homogeneous(self) -> bool:
         """As it was found by trying."""
         return self.grows_with_inputs
+
+    @property
+    def dense_first(self) -> bool:
+        """Known where a ReLU was found behind it."""
+        return self.off_below_zero
 
     @property
     def relu_behind_first(self) -> bool:

@@ -8,6 +8,7 @@ from exhume.attacks.first_layer import FirstLayer
 from exhume.attacks.gauss_newton import GaussNewton
 from exhume.attacks.gradient_matching.published import KKT, KKT_MULTICLASS, NTK, PROJECTION_GD
 from exhume.attacks.interface import Attack
+from exhume.attacks.replay import Replay
 from exhume.attacks.subspace import Subspace
 from exhume.errors import ExhumeError, unknown_name
 
@@ -19,7 +20,7 @@ def register(attack: Attack) -> None:
     ATTACKS[attack.name] = attack
 
 
-for _attack in (GaussNewton(), FirstLayer(), Subspace(), PROJECTION_GD, KKT, KKT_MULTICLASS, NTK):
+for _attack in (GaussNewton(), FirstLayer(), Subspace(), Replay(), PROJECTION_GD, KKT, KKT_MULTICLASS, NTK):
     register(_attack)
 
 

@@ -179,5 +179,6 @@ def time_to_loss(curve: Curve, target: float) -> float | None:
 def run_identity(attack: Attack, release: Release, seed: int) -> dict[str, Any]:
     """What tells one run from another: same release, same attack, same seed."""
     digest = hashlib.sha256(release.weights.cpu().contiguous().numpy().tobytes()).hexdigest()
-    facts = json.dumps([release.model.header(), asdict(release.facts)], sort_keys=True)
+    recipe = [] if release.recipe is None else [asdict(release.recipe)]
+    facts = json.dumps([release.model.header(), asdict(release.facts), *recipe], sort_keys=True)
     return {"attack": attack.name, "settings": asdict(attack), "seed": seed, "weights": digest, "facts": facts}  # type: ignore[call-overload]

@@ -28,6 +28,7 @@ _KNOWLEDGE_NAMES = {
     "statistics": "know_norm",
     "labels": "know_labels",
     "optimizer": "know_optimizer",
+    "recipe": "know_recipe",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from exhume.errors import ExhumeError
 from exhume.knowledge import Facts, Knowledge
 from exhume.linalg.blocks import DEFAULT_BUDGET
 from exhume.linalg.numerical_rank import rank_by_gap, spectrum_of
+from exhume.recipe import RULES, Recipe
 from exhume.release import Release
 from exhume.storage.checkpoint import Checkpoint
 from exhume.victims.interface import Trained, TrainingReport, Victim, ignore_training, without_duplicates
@@ -45,6 +47,15 @@ class TrainingState:
     step: int = 0
     best: float = float("inf")  # the smallest mean loss so far
     safe_step: float = 0.0  # a step that the tangent kernel allows, before the loss flattens
+    steps: tuple[int, ...] = ()  # so many steps were taken ...
+    rates: tuple[float, ...] = ()  # ... of each of these sizes, in turn
+
+    def after(self, step_size: float, *, best: float, safe_step: float) -> TrainingState:
+        """The state one step of that size later; the parameters move in place."""
+        again = bool(self.rates) and step_size == self.rates[-1]
+        steps = (*self.steps[:-1], self.steps[-1] + 1) if again else (*self.steps, 1)
+        rates = self.rates if again else (*self.rates, step_size)
+        return replace(self, step=self.step + 1, best=best, safe_step=safe_step, steps=steps, rates=rates)
 
 
 @dataclass(frozen=True)
@@ -125,18 +136,24 @@ class NetworkVictim(Victim):
         digest = hashlib.sha256(X.cpu().contiguous().numpy().tobytes() + targets.cpu().contiguous().numpy().tobytes()).hexdigest()
         keeper = Checkpoint(checkpoint, {"victim": {k: str(v) for k, v in vars(self).items()}, "data": digest})
         buffers: Parameters = {}
+        recipe: Recipe | None
         try:
             if self.optimizer == "gd":
-                trained, loss, steps = _descend(self, outputs, targets, start, report, keeper)
+                descent, loss = _descend(self, outputs, targets, start, report, keeper)
+                trained, steps = descent.parameters, descent.step
+                recipe = Recipe(dataset.n, self.loss, "gd", descent.steps, descent.rates, decay=self.weight_decay)
             else:
                 end, loss = train_ordinarily(module, start, X, targets, self._training(), report=report, keeper=keeper)
                 trained, buffers, steps = end.parameters, end.buffers, end.epoch
+                recipe = self._recipe(dataset.n, end.epoch)
         except KeyboardInterrupt:
             keeper.flush()
             raise
         keeper.clear()
         course = _course(module, X, start, trained) | {"train_steps": steps}
-        return Trained(self._release(spec, dataset, start, trained, buffers), without_duplicates(dataset), loss, course)
+        release = self._release(spec, dataset, start, trained, buffers)
+        release = replace(release, recipe=recipe if self.knowledge.recipe else None)
+        return Trained(release, without_duplicates(dataset), loss, course)
 
     def _training(self) -> Training:
         return Training(
@@ -149,6 +166,14 @@ class NetworkVictim(Victim):
             stop_at=self.train_to,
             seed=self.seed,
         )
+
+    def _recipe(self, n: int, epochs: int) -> Recipe | None:
+        """How ordinary training went; L-BFGS cannot be told in steps."""
+        if self.optimizer not in RULES:
+            return None
+        size = min(n, self.batch or n)
+        steps, rate = epochs * math.ceil(n / size), self._training().step_size
+        return Recipe(n, self.loss, self.optimizer, (steps,), (rate,), self.batch, self.seed, self.weight_decay)
 
     def _release(self, spec: NetworkSpec, dataset: Dataset, start: Parameters, trained: Parameters, buffers: Parameters) -> Release:
         head = spec.head_weight
@@ -179,7 +204,7 @@ def _descend(
     start: Parameters,
     report: TrainingReport,
     keeper: Checkpoint,
-) -> tuple[Parameters, float, int]:
+) -> tuple[TrainingState, float]:
     """theta <- (1 - eta lambda) theta - eta gradient, all samples at once: the change stays in the features' span."""
     kind, limit, target = loss_named(victim.loss), victim.epochs or victim.max_steps, victim.train_to or 0.0
     if victim.schedule == "paper":
@@ -208,13 +233,13 @@ def _descend(
         with torch.no_grad():
             for value, gradient in zip(parameters.values(), gradients, strict=True):
                 value.mul_(1 - step_size * victim.weight_decay).sub_(gradient, alpha=step_size)
-        now = replace(now, step=now.step + 1, best=min(now.best, mean), safe_step=safe)
+        now = now.after(step_size, best=min(now.best, mean), safe_step=safe)
         if now.step % _REPORT_EVERY == 0:
             keeper.save({"training": replace(now, parameters={k: v.detach().clone() for k, v in parameters.items()})})
             report(now.step, mean)
     if not mean < float("inf"):
         raise ExhumeError("training diverged. Lower --lr or check the data's scale.")
-    return {name: value.detach() for name, value in parameters.items()}, mean, now.step
+    return replace(now, parameters={name: value.detach() for name, value in parameters.items()}), mean
 
 
 def _time_to_measure(loss: Loss, step: int) -> bool:

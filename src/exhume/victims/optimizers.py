@@ -6,22 +6,21 @@ To add an optimizer: an entry in OPTIMIZERS.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import nn
 
 from exhume.errors import ExhumeError, unknown_name
-from exhume.linalg import streams
 from exhume.parallel.threads import at_most
+from exhume.recipe import ADAM_BETAS, ADAM_EPSILON, MOMENTUM, batches
 from exhume.storage.checkpoint import Checkpoint
 from exhume.victims.interface import TrainingReport
 from exhume.victims.losses import Loss
 
 Parameters = dict[str, torch.Tensor]
 
-MOMENTUM = 0.9
 # Epochs where none are named.
 _EPOCHS = 100
 # From this many parameters on a second thread pays.
@@ -47,7 +46,11 @@ OPTIMIZERS: dict[str, OptimizerKind] = {
         0.005,
         lambda p, lr, decay: torch.optim.SGD(p, lr=lr, momentum=MOMENTUM, weight_decay=decay),
     ),
-    "adam": OptimizerKind("Adam", 0.001, lambda p, lr, decay: torch.optim.Adam(p, lr=lr, weight_decay=decay)),
+    "adam": OptimizerKind(
+        "Adam",
+        0.001,
+        lambda p, lr, decay: torch.optim.Adam(p, lr=lr, betas=ADAM_BETAS, eps=ADAM_EPSILON, weight_decay=decay),
+    ),
     "lbfgs": OptimizerKind(
         "L-BFGS with a strong Wolfe line search, all samples at once",
         1.0,
@@ -79,6 +82,11 @@ class Training:
             raise ExhumeError(f"{self.optimizer} takes all samples at once. Leave --batch out.")
         if kind.whole and self.decay:
             raise ExhumeError(f"{self.optimizer} has no weight decay here. Use --optimizer sgd, momentum or adam.")
+
+    @property
+    def step_size(self) -> float:
+        """As given, or the optimizer's own."""
+        return self.kind.default_rate if self.rate is None else self.rate
 
     @property
     def kind(self) -> OptimizerKind:
@@ -115,8 +123,7 @@ def train_ordinarily(
     now = OrdinaryState(start, {}) if resumed is None else resumed["training"]
     named: dict[str, torch.Tensor] = {name: nn.Parameter(value.clone()) for name, value in now.parameters.items()}
     kind = training.kind
-    rate = kind.default_rate if training.rate is None else training.rate
-    optimizer = kind.make(list(named.values()), rate, training.decay)
+    optimizer = kind.make(list(named.values()), training.step_size, training.decay)
     _restore(optimizer, named, now.buffers)
 
     def mean_loss(some: torch.Tensor | slice) -> torch.Tensor:
@@ -144,12 +151,6 @@ def train_ordinarily(
     if not loss < float("inf"):
         raise ExhumeError("training diverged. Lower --lr or check the data's scale.")
     return now, loss
-
-
-def batches(n: int, size: int | None, seed: int, epoch: int) -> Iterator[torch.Tensor]:
-    """The samples of each step of an epoch: a random order of its own, cut in pieces."""
-    order = torch.randperm(n, generator=streams.generator(seed, "order", epoch))
-    return iter(order.split(n if size is None else size))
 
 
 def _step(optimizer: torch.optim.Optimizer, mean_loss: Callable[[torch.Tensor], torch.Tensor], some: torch.Tensor) -> float:

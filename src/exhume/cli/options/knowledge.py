@@ -25,6 +25,7 @@ knowledge_options = options(
     ),
     click.option("--hide-labels", is_flag=True, help="Do not tell the attacker what labels look like."),
     click.option("--know-optimizer", is_flag=True, help="Release the optimizer's state too, as a training checkpoint does."),
+    click.option("--know-recipe", is_flag=True, help="Tell the attacker how training went: step sizes, batches and their order."),
 )
 
 
@@ -38,4 +39,5 @@ def knowledge_from(given: dict[str, Any]) -> Knowledge:
         statistics=not given["hide_stats"],
         labels=not given["hide_labels"],
         optimizer=given["know_optimizer"],
+        recipe=given["know_recipe"],
     )

@@ -1,0 +1,1 @@
+"""Training as a function of its samples, by the recipe that it followed."""
