@@ -52,14 +52,14 @@ def test_cores_are_shared_among_small_jobs_and_given_to_large_ones(
 
 
 def test_data_that_are_not_there_are_named(tmp_path: Path) -> None:
-    reason = missing_data(FIGURES["fig1"], tmp_path)
+    reason = missing_data(FIGURES["fig1"], "quick", tmp_path)
     assert reason is not None
     assert reason.startswith("fig1 needs cifar10: ")
-    assert missing_data(FIGURES["fig3"], tmp_path) is None  # the sphere needs no files
+    assert missing_data(FIGURES["fig3"], "quick", tmp_path) is None  # the sphere needs no files
 
 
 def test_data_that_are_there_are_enough(cifar10_file: Path) -> None:
-    assert missing_data(FIGURES["fig1"], cifar10_file) is None
+    assert missing_data(FIGURES["fig1"], "quick", cifar10_file) is None
 
 
 def test_the_estimate_is_the_missing_work_over_the_measured_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

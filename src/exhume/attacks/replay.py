@@ -99,7 +99,10 @@ class ReplayMethod(Method[ReplayState]):
 
     def _searching(self, first: torch.Tensor | None) -> ReplaySearch:
         kinks = activation(self.release.network.activation).homogeneous
-        return ReplaySearch(self.training, norm=self.norm, kinks=kinks, seed=self.seed, starts=self.attack.starts, first=first)
+        enough = precision(self.release.weights.dtype).certified
+        return ReplaySearch(
+            self.training, norm=self.norm, kinks=kinks, seed=self.seed, starts=self.attack.starts, enough=enough, first=first
+        )
 
     def begin(self) -> ReplayState:
         """Rows of another attack, or random ones."""

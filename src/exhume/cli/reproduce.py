@@ -62,7 +62,7 @@ def command(names: tuple[str, ...], **options: Any) -> None:
             raise unknown_name("figure", name, [*FIGURES, "all", "list"])
     chosen = list(FIGURES.values()) if "all" in names else [FIGURES[name] for name in names]
     store, scale = Store(options["store"]), options["scale"]
-    reasons = {figure.name: missing_data(figure, options["data_dir"]) for figure in chosen}
+    reasons = {figure.name: missing_data(figure, scale, options["data_dir"]) for figure in chosen}
     skipped = {name: reason for name, reason in reasons.items() if reason is not None}
     figures = [figure for figure in chosen if figure.name not in skipped]
     if not figures:

@@ -108,7 +108,8 @@ FIGURES = [
         "what ordinary training leaves: pictures rebuilt from float32 networks by optimizer, batch size, depth and decay",
         "Not in the papers, whose networks are trained on all samples at once without biases.",
         _ordinary,
-        data=("cifar10", "digits"),
+        data=("cifar10",),
+        quick_data=(),
         departs="digits and 256-64 units in place of CIFAR-10 and 512-256.",
     ),
 ]

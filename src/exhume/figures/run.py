@@ -46,9 +46,9 @@ class Drawn:
     seconds: float  # of all its jobs, whoever computed them and when
 
 
-def missing_data(figure: Figure, data_dir: Path | None) -> str | None:
+def missing_data(figure: Figure, scale: str, data_dir: Path | None) -> str | None:
     """Why a figure's data cannot be had; None where they can."""
-    for source in figure.data:
+    for source in figure.sources(scale):
         try:
             load(DataRequest(source, n=2, data_dir=data_dir))
         except ExhumeError as error:

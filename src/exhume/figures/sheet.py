@@ -68,8 +68,13 @@ class Figure:
     claim: str  # what the paper states, in our words
     panels: Callable[[str], list[Panel]]
     data: tuple[str, ...] = ()  # sources that need files
+    quick_data: tuple[str, ...] | None = None  # those of the quick scale, where they differ
     alone: bool = False  # jobs so large that one at a time takes the whole machine
     departs: str = ""  # how the quick scale differs from the paper's setting
+
+    def sources(self, scale: str) -> tuple[str, ...]:
+        """Sources that need files at this scale."""
+        return self.quick_data if scale == "quick" and self.quick_data is not None else self.data
 
     def jobs(self, scale: str) -> list[Job]:
         """All jobs of the figure, each once."""

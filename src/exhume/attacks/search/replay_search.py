@@ -93,11 +93,12 @@ class ReplaySearch:
         kinks: bool,
         seed: int,
         starts: int,
+        enough: float,  # a loss that rounding explains
         first: torch.Tensor | None = None,  # (n, r): rows to start from
         settings: ReplaySettings | None = None,
     ) -> None:
         self.training, self._norm, self._seed = training, norm, seed
-        self._starts, self._first = starts, first
+        self._starts, self._enough, self._first = starts, enough, first
         self.settings = settings or ReplaySettings()
         self.groups = training.units() if kinks else None  # of equations that are right or wrong together
 
@@ -153,7 +154,7 @@ class ReplaySearch:
 
     def fits(self, loss: float) -> bool:
         """Whether another attempt would be in vain: the weights are met to rounding."""
-        return loss < 1e-12
+        return loss < self._enough
 
     def _next_stage(self, state: ReplayState) -> ReplayState:
         n = self.training.recipe.n

@@ -72,7 +72,7 @@ class SimulatedTraining:
         self._module = spec.module(initial)
         first = spec.first_weight
         assert first is not None
-        self.basis = input_space(learned(release).change(first).to(device), spec).to(torch.float64)  # Q (d, r)
+        self.basis = _basis(release, first).to(device)  # Q (d, r)
         self._inside = spec.dense_first
         if self._inside:
             initial[first], trained[first] = initial[first] @ self.basis, trained[first] @ self.basis
@@ -165,6 +165,14 @@ class SimulatedTraining:
         pulled = vjp(lambda p: self.outputs(batch.rows, p), parameters)
         error = share * batch.weights[:, None] * (self._link(pulled[0]) - batch.targets)
         return dict(pulled[1](error)[0])
+
+
+def _basis(release: Release, first: str) -> torch.Tensor:
+    """Q (d, r) of the inputs that the first layer's change allows; Adam divides gradients, so its change allows all of them."""
+    assert release.recipe is not None
+    if release.recipe.optimizer == "adam":
+        return torch.eye(release.d, dtype=torch.float64)
+    return input_space(learned(release).change(first), release.network).to(torch.float64)
 
 
 @dataclass(frozen=True)

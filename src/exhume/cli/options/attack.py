@@ -56,7 +56,12 @@ attack_options = options(
         help="The attack; `exhume compare --list` names all (default: first-layer where it applies, else gauss-newton).",
     ),
     click.option("--rows", type=int, help="Number of rows to look for, as if somebody claimed to know n."),
-    click.option("--starts", type=int, help="gauss-newton: how often to start anew (default 4)."),
+    click.option("--starts", type=int, help="gauss-newton, replay: how often to start anew (default 4, 8)."),
+    click.option(
+        "--start-from",
+        "start",
+        help="replay: an attack whose rows to start from, or random (default: first-layer where it applies).",
+    ),
     descent_options,
 )
 
@@ -68,6 +73,6 @@ def attack_from(given: dict[str, Any], *, first_layer: bool) -> Attack:
     """
     from exhume.attacks import attack_named
 
-    settings = {name: given[name] for name in ("rows", "starts", "max_steps", "step_size")}
+    settings = {name: given[name] for name in ("rows", "starts", "start", "max_steps", "step_size")}
     default = "first-layer" if first_layer and given["starts"] is None else "gauss-newton"
     return attack_named(given["attack"] or default, **settings)
