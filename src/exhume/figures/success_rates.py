@@ -41,7 +41,7 @@ class SuccessRates:
         axes.spines[["top", "right"]].set_visible(False)
         axes.set_xscale("log")
         ticks = sorted({x for _, _, at in self.lines for x, _ in at})
-        for label, colour, at in self.lines:
+        for under, (label, colour, at) in zip(range(len(self.lines) - 1, -1, -1), self.lines, strict=True):
             found = recoveries(results, at, self.within)
             if not found:
                 continue
@@ -50,12 +50,13 @@ class SuccessRates:
             xs = [x for x, _, _ in found]
             shares = [good / total for _, good, total in found]
             low, high = zip(*(wilson(good, total) for _, good, total in found), strict=True)
-            axes.plot(xs, shares, "-o", color=colour, ms=4, lw=1.5, label=text)
+            # Lines that coincide stay visible: the lower ones are wider.
+            axes.plot(xs, shares, "-o", color=colour, ms=4 + 1.5 * under, lw=1.5 + 0.8 * under, label=text)
             axes.vlines(xs, low, high, color=colour, lw=1, alpha=0.6)
         axes.axhline(0.5, color=GREY, lw=1, ls="--")
         if self.mark is not None:
             axes.axvline(self.mark, color=GREY, lw=1, ls=":")
-            axes.text(self.mark, 1.01, self.mark_text, fontsize=8, ha="center", color=INK, transform=axes.get_xaxis_transform())
+            axes.text(self.mark, 1.01, self.mark_text, fontsize=8, ha="left", color=INK, transform=axes.get_xaxis_transform())
         shown = [t for i, t in enumerate(ticks) if i == 0 or t / ticks[i - 1] > 1.12]
         axes.set_xticks(shown, [f"{t:g}" for t in shown], fontsize=7.5)
         axes.minorticks_off()
