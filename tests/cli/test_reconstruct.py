@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from exhume.data import DataRequest, load
+from exhume.errors import ExhumeError
 from exhume.lab import Trial, train_victim
 from exhume.release import save_release
 from exhume.result import load_reconstruction
@@ -98,3 +99,35 @@ def test_the_number_of_rows_may_be_claimed(folder: Path) -> None:
     row = json.loads(exhume(*arguments, cwd=folder).stdout)
     assert (row["n_found"], row["out"]) == (5, "d.safetensors")
     assert row["peak_rss_mb"] > 0
+
+
+def test_the_release_itself_is_never_written_over(folder: Path) -> None:
+    before = (folder / "release.safetensors").read_bytes()
+    done = exhume("reconstruct", "release.safetensors", "--out", "./release.safetensors", "--overwrite", cwd=folder)
+    assert done.returncode == 2
+    assert "would be lost" in done.stderr
+    assert (folder / "release.safetensors").read_bytes() == before
+
+
+def test_a_result_that_cannot_be_written_leaves_the_checkpoint(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise ExhumeError("cannot write guess.safetensors: No space left on device.")
+
+    run = (
+        "reconstruct",
+        "release.safetensors",
+        "--out",
+        str(tmp_path / "guess.safetensors"),
+        "--checkpoint",
+        str(tmp_path / "run"),
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr("exhume.result.save_reconstruction", full)
+        assert exhume(*run, cwd=folder).returncode == 2
+    assert (tmp_path / "run").exists()
+    done = exhume(*run, "--json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["certified"]
+    assert not (tmp_path / "run").exists()

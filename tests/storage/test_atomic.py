@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,3 +44,14 @@ def test_what_cannot_be_written_is_said_before_a_long_run(tmp_path: Path) -> Non
 
 def test_json_has_no_infinity() -> None:
     assert json.loads(json_text({"a": [1.5, math.inf], "b": (math.nan,)})) == {"a": [1.5, None], "b": [None]}
+
+
+def test_temporary_files_of_killed_writers_go_and_those_of_living_ones_stay(tmp_path: Path) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    dead = tmp_path / f".a.txt.{gone.pid}.x.tmp"
+    alive, other = tmp_path / f".a.txt.{os.getpid()}.x.tmp", tmp_path / f".b.txt.{gone.pid}.x.tmp"
+    for path in (dead, alive, other):
+        path.write_text("half")
+    write_text(tmp_path / "a.txt", "whole")
+    assert {p.name for p in tmp_path.iterdir()} == {"a.txt", alive.name, other.name}

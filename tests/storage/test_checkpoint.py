@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import torch
 
 from exhume.errors import ExhumeError
 from exhume.storage import checkpoint as module
-from exhume.storage.checkpoint import Checkpoint
+from exhume.storage.checkpoint import Checkpoint, until_written
 from exhume.storage.tensor_file import write_tensors
 
 
@@ -83,3 +84,42 @@ def test_what_is_not_this_runs_checkpoint_is_refused(tmp_path: Path) -> None:
     write_tensors(path, {"x": torch.ones(1)}, {"format": "exhume-checkpoint-2", "run": RUN, "values": {}})
     with pytest.raises(ExhumeError, match=r"another version of exhume .* Delete it and run again"):
         Checkpoint(path, RUN).load({"step": Step})
+
+
+def test_a_checkpoint_that_cannot_be_written_is_said_once_and_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise ExhumeError("cannot write it: No space left on device.")
+
+    monkeypatch.setattr(module, "write_tensors", full)
+    monkeypatch.setattr(module, "_SAVE_SHARE", 1e9)  # no pause between saves
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        checkpoint = saved(tmp_path / "run")
+        checkpoint.save({"step": Step(torch.ones(2, 2), 4)})
+        checkpoint.flush()
+    assert [str(one.message) for one in said] == ["no checkpoint: cannot write it: No space left on device. The run goes on."]
+
+
+def test_a_finished_run_leaves_its_checkpoint_until_the_result_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    with until_written():
+        saved(path).clear()
+        assert path.exists()
+    assert not path.exists()
+
+
+def test_where_writing_the_result_fails_the_checkpoint_stays(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+
+    def end() -> None:
+        with until_written():
+            saved(path).clear()
+            raise ExhumeError("cannot write the result.")
+
+    with pytest.raises(ExhumeError):
+        end()
+    loaded = Checkpoint(path, RUN).load({"step": Step})
+    assert loaded is not None
+    assert loaded["step"].number == 3
+    Checkpoint(path, RUN).clear()  # outside of the block at once
+    assert not path.exists()

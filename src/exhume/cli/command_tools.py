@@ -6,6 +6,7 @@ import functools
 import importlib
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -67,7 +68,9 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> None:
         try:
-            function(*args, **kwargs)
+            with warnings.catch_warnings():
+                warnings.showwarning = _one_line
+                function(*args, **kwargs)
         except ExhumeError as error:
             click.echo(f"exhume: {error}", err=True)
             sys.exit(2)
@@ -87,6 +90,11 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
             sys.exit(130)
 
     return wrapper
+
+
+def _one_line(message: Warning | str, *_: Any, **__: Any) -> None:
+    """A warning as one line on stderr."""
+    click.echo(f"exhume: {message}", err=True)
 
 
 def options(*decorators: Callable[..., Any]) -> Callable[..., Any]:

@@ -36,7 +36,10 @@ def command(**options: Any) -> None:
     from exhume.release import load_release
     from exhume.result import save_reconstruction
     from exhume.storage.atomic import require_writable
+    from exhume.storage.checkpoint import until_written
 
+    if options["out"].resolve() == options["release"].resolve():
+        raise ExhumeError("--out is the release itself, which would be lost. Give another --out.")
     if options["out"].exists() and not options["overwrite"]:
         raise ExhumeError(f"{options['out']} exists. Give another --out or --overwrite.")
     require_writable(options["out"])
@@ -46,12 +49,13 @@ def command(**options: Any) -> None:
     first = resources.team.rank == 0
     if resources.team.size > 1 and not attack.shares_features(release):
         raise ExhumeError("several processes share random features under gauss-newton only. Start this attack without torchrun.")
-    with tools.progress(quiet=options["quiet"] or not first) as watch:
-        guess = attack.run(release, seed=options["seed"], watch=watch, resources=resources)
-    resources.team.leave()
-    if not first:
-        return
-    save_reconstruction(guess, options["out"])
+    with until_written():
+        with tools.progress(quiet=options["quiet"] or not first) as watch:
+            guess = attack.run(release, seed=options["seed"], watch=watch, resources=resources)
+        resources.team.leave()
+        if not first:
+            return
+        save_reconstruction(guess, options["out"])
     row = {"out": str(options["out"])} | guess.row() | {"peak_rss_mb": peak_rss_mb()}
     if options["as_json"]:
         tools.emit_json(row)

@@ -37,6 +37,7 @@ def command(**options: Any) -> None:
     from exhume.lab import train_victim
     from exhume.release import save_release
     from exhume.storage.atomic import require_writable
+    from exhume.storage.checkpoint import until_written
 
     if options["release"] == options["truth"]:
         raise ExhumeError("--release and --truth must be different files.")
@@ -46,10 +47,11 @@ def command(**options: Any) -> None:
         require_writable(path)
     resources, trial = resources_from(options), trial_from(options)
     dataset = load(trial.data)
-    with tools.progress(quiet=options["as_json"]) as watch:
-        trained = train_victim(trial, dataset, watch=watch, resources=resources)
-    save_release(trained.release, options["release"])
-    save_dataset(trained.truth, options["truth"])
+    with until_written():
+        with tools.progress(quiet=options["as_json"]) as watch:
+            trained = train_victim(trial, dataset, watch=watch, resources=resources)
+        save_release(trained.release, options["release"])
+        save_dataset(trained.truth, options["truth"])
     row = {
         "release": str(options["release"]),
         "truth": str(options["truth"]),

@@ -35,19 +35,19 @@ def command(**options: Any) -> None:
     """
     from exhume.lab import run_trial
     from exhume.storage.atomic import require_writable
+    from exhume.storage.checkpoint import until_written
 
     if options["out"] is not None:
         require_writable(options["out"] / "index.html")
     resources, trial = resources_from(options), trial_from(options)
-    with tools.progress(quiet=options["quiet"]) as watch:
-        result = run_trial(trial, watch=watch, resources=resources)
-    row = result.row()
-    page = None
-    if options["out"] is not None:
-        from exhume.report import Story, write_page
+    with until_written():
+        with tools.progress(quiet=options["quiet"]) as watch:
+            result = run_trial(trial, watch=watch, resources=resources)
+        row = result.row()
+        if options["out"] is not None:
+            from exhume.report import Story, write_page
 
-        page = write_page([Story.of(result)], options["out"])
-        row["page"] = str(page)
+            row["page"] = str(write_page([Story.of(result)], options["out"]))
     if options["as_json"]:
         tools.emit_json(row)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import math
 import os
@@ -30,11 +31,30 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
 def _temporary_beside(path: Path) -> Path:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        _remove_orphans(path)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.{os.getpid()}.", suffix=".tmp")
     except OSError as error:
         raise ExhumeError(f"cannot write {path}: {error.strerror}. Choose a folder that you may write to.") from None
     os.close(handle)
     return Path(name)
+
+
+def _remove_orphans(path: Path) -> None:
+    """Remove temporary files of `path` whose process is gone: it was killed while it wrote."""
+    for orphan in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        number = orphan.name.removeprefix(f".{path.name}.").split(".")[0]
+        if number.isdecimal() and not _alive(int(number)):
+            orphan.unlink(missing_ok=True)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True  # somebody else's, or no number of a process: not ours to judge
+    return True
 
 
 def require_writable(path: Path) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,24 @@ from exhume.storage.tensor_file import read_tensors, write_tensors
 FORMAT = "exhume-checkpoint-3"
 # Saving may take this share of the time; steps that come faster wait for the next save.
 _SAVE_SHARE = 0.05
+# Files of runs that have ended, to be removed at the end of `until_written`; None outside of it.
+_ENDED: ContextVar[list[Path] | None] = ContextVar("ended", default=None)
+
+
+@contextlib.contextmanager
+def until_written() -> Iterator[None]:
+    """Checkpoints of runs that end inside stay until the end of the block: write the result in it.
+
+    Where writing fails they are still there, and the same command goes on from their last step.
+    """
+    ended: list[Path] = []
+    token = _ENDED.set(ended)
+    try:
+        yield
+    finally:
+        _ENDED.reset(token)
+    for path in ended:
+        path.unlink(missing_ok=True)
 
 
 class Checkpoint:
@@ -25,6 +46,7 @@ class Checkpoint:
     def __init__(self, path: Path | None, run: dict[str, Any], *, writes: bool = True) -> None:
         self._path, self._run, self._writes = path, run, writes
         self._saved, self._pause = 0.0, 0.0
+        self._failing = False
         self._pending: tuple[dict[str, torch.Tensor], Any] | None = None  # the last step, where it is not yet in the file
 
     def load(self, kinds: Mapping[str, type], device: torch.device | str = "cpu") -> dict[str, Any] | None:
@@ -56,15 +78,27 @@ class Checkpoint:
             self.flush()
 
     def flush(self) -> None:
-        """Write the last step that was given to `save`."""
+        """Write the last step that was given to `save`; where that fails the run goes on with a warning, without it."""
         if self._pending is None or self._path is None:
             return
         (tensors, values), self._pending, began = self._pending, None, time.monotonic()
-        write_tensors(self._path, tensors, {"format": FORMAT, "run": self._run, "values": values})
+        try:
+            write_tensors(self._path, tensors, {"format": FORMAT, "run": self._run, "values": values})
+            self._failing = False
+        except ExhumeError as error:
+            if not self._failing:  # said once
+                warnings.warn(f"no checkpoint: {error} The run goes on.", RuntimeWarning, stacklevel=2)
+            self._failing = True
         self._saved = time.monotonic()
         self._pause = (self._saved - began) / _SAVE_SHARE
 
     def clear(self) -> None:
-        """Remove the file of a run that has ended."""
-        if self._path is not None and self._writes:
+        """Remove the file of a run that has ended: at once, or when its result is written (`until_written`)."""
+        if self._path is None or not self._writes:
+            return
+        ended = _ENDED.get()
+        if ended is None:
             self._path.unlink(missing_ok=True)
+        else:
+            self.flush()
+            ended.append(self._path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +21,14 @@ def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], header: dict[
     """Write tensors and header to `path`, whole or not at all."""
     # Copies: the format refuses tensors that share memory, and the same rows may stand under two names.
     plain = {name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
-    write_atomically(path, lambda temporary: save_file(plain, temporary, metadata={"exhume": json.dumps(header)}))
+
+    def write(temporary: Path) -> None:
+        try:
+            save_file(plain, temporary, metadata={"exhume": json.dumps(header)})
+        except SafetensorError as error:  # a full disk, for one: no OSError of its own
+            raise OSError(errno.EIO, str(error).splitlines()[0]) from None
+
+    write_atomically(path, write)
 
 
 def read_tensors(
