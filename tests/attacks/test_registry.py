@@ -26,7 +26,7 @@ def as_before() -> Iterator[None]:
 
 
 def test_the_published_and_our_own_attacks_are_there_under_their_names() -> None:
-    assert list(ATTACKS) == ["gauss-newton", "first-layer", "subspace", "projection-gd", "kkt", "kkt-multiclass", "ntk"]
+    assert list(ATTACKS) == ["gauss-newton", "first-layer", "subspace", "replay", "projection-gd", "kkt", "kkt-multiclass", "ntk"]
     assert all(attack.name == name for name, attack in ATTACKS.items())
 
 

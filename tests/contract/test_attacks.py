@@ -14,7 +14,7 @@ import torch
 from exhume.attacks import ATTACKS, GaussNewton, Progress, Resources
 from exhume.release import save_release
 from exhume.storage.checkpoint import FORMAT
-from exhume.storage.tensor_file import read_tensors
+from exhume.storage.tensor_file import read_tensors, write_tensors
 from support import attack_contract as contract
 from support.problems import small_sphere, trained
 
@@ -91,9 +91,12 @@ def test_killed_at_any_time_a_run_loses_one_step_at_most(tmp_path: Path) -> None
     started.kill()
     started.wait()
     reported = [float(line[:-1]) for line in told.read_text().splitlines() if line.endswith(";")]  # the last may be torn
-    _, header = read_tensors(checkpoint, "checkpoint", FORMAT)
+    tensors, header = read_tensors(checkpoint, "checkpoint", FORMAT)
     kept = header["values"]["course"]["curve"]["seconds"]
-    assert len(kept) >= len(reported) - 1 or kept[-1] > reported[-1] - 0.5
+    began = time.monotonic()
+    write_tensors(tmp_path / "copy", tensors, header)
+    bundle = max(0.5, 2 * 20 * (time.monotonic() - began))  # a disk that is busy makes saves slow, and these twice as slow as now
+    assert len(kept) >= len(reported) - 1 or kept[-1] > reported[-1] - bundle
     resumed = GaussNewton().run(release, resources=Resources(checkpoint=checkpoint))
     assert resumed.certified
     assert list(resumed.curve.seconds[: len(kept)]) == kept

@@ -12,6 +12,7 @@ import torch
 
 from exhume.attacks import ATTACKS, Attack, Progress, Resources, attack_named, settings_of
 from exhume.errors import ExhumeError
+from exhume.knowledge import Knowledge
 from exhume.release import Release
 from exhume.result import Reconstruction, Status, load_reconstruction, save_reconstruction
 from exhume.victims import NetworkVictim
@@ -19,12 +20,13 @@ from support.problems import small_sphere, trained
 
 
 def quick(name: str) -> Attack:
-    """The attack, with few steps where it descends."""
-    return attack_named(name, **({"max_steps": 400} if "max_steps" in settings_of(name) else {}))
+    """The attack, with few steps where it descends, and one start where each goes through all of training."""
+    settings: dict[str, int] = {"max_steps": 400} if "max_steps" in settings_of(name) else {}
+    return attack_named(name, **(settings | ({"starts": 1} if name == "replay" else {})))
 
 
-# Share of the usual parameters that an attack is given where it needs fewer of them: first-layer reads all weights.
-_SHARE = {"first-layer": 0.08}
+# Share of the usual parameters that an attack is given where it needs fewer of them: these read all weights.
+_SHARE = {"first-layer": 0.08, "replay": 0.05}
 
 
 @cache
@@ -34,6 +36,8 @@ def release_for(name: str, *, n: int = 5, ratio: float = 6) -> Release:
     makers = [lambda: trained(data, ratio=ratio)]
     p = round(_SHARE.get(name, 1.0) * ratio * 20 * n)
     makers += [lambda k=k: NetworkVictim("two-layer", p, k=k, max_steps=5000).train(data).release for k in (2, 1)]
+    known = Knowledge(recipe=True)
+    makers += [lambda: NetworkVictim("mlp", p, widths=(p,), activation="tanh", epochs=8, knowledge=known).train(data).release]
     return next(release for make in makers if ATTACKS[name].refusal(release := make()) is None)
 
 

@@ -169,13 +169,27 @@ class ReplayMethod(Method[ReplayState]):
         # Every step of training rounds each number once.
         rounding = torch.finfo(self.release.weights.dtype).eps ** 2 * sum(self.training.recipe.steps)
         variance = max(float(misses[counted].square().sum()) / max(1, equations - unknowns), rounding)
-        G = kept.T @ kept
-        covariance = torch.linalg.pinv(G, hermitian=True).diagonal()
-        # What no equation holds has a curvature of zero there, and an error without end.
-        loose = G.diagonal() <= 1e-14 * G.diagonal().max()
-        spread = torch.where(loose, torch.inf, covariance)[: samples.rows.numel()].reshape(samples.rows.shape).sum(1)
+        # Directions that no equation holds have eigenvalues at rounding, and with these an error without bound.
+        values, vectors = torch.linalg.eigh(kept.T @ kept)
+        covariance = vectors.square() @ (1 / values.clamp(min=torch.finfo(values.dtype).eps * values[-1]))
+        spread = covariance[: samples.rows.numel()].reshape(samples.rows.shape).sum(1)
         errors = (variance * spread).sqrt() / samples.rows.norm(dim=1)
-        return Certificate(equations, unknowns, loss, floor, tuple(errors.tolist()), weakest, None, 1.0)
+        return Certificate(equations, unknowns, loss, floor, tuple(errors.tolist()), weakest, None, self._separation(samples))
+
+    def _separation(self, samples: Samples) -> float:
+        """The least share of the first layer's hyperplanes expected between two rows that lies there, at either end of training.
+
+        Samples in one linear cell act by their sums and products alone, which three of them share with other rows. Smooth
+        activations have no cells.
+        """
+        if self._search.groups is None or samples.m < 2:
+            return 1.0
+        pairs = torch.combinations(torch.arange(samples.m, device=samples.rows.device))
+        on = torch.cat([self.training.first_outputs(samples.rows, at) > 0 for at in (self.training.begun, self.training.goal)], 1)
+        between = (on[pairs[:, 0]] != on[pairs[:, 1]]).sum(1)
+        unit = torch.nn.functional.normalize(samples.rows)
+        angles = torch.arccos((unit[pairs[:, 0]] * unit[pairs[:, 1]]).sum(1).clamp(-1, 1))
+        return float((between / (angles / math.pi * on.shape[1]).clamp(min=1e-12)).min())
 
     def _mirrored(self, samples: Samples) -> bool:
         """Whether the network is odd at both ends of training: (-x, -y) and (x, y) are then one sample to it."""

@@ -101,6 +101,18 @@ class SimulatedTraining:
         x = rows if self._inside else self.inputs(rows).reshape(-1, *self._shape)
         return functional_call(self._module, parameters, (x,))
 
+    def first_outputs(self, rows: torch.Tensor, parameters: Parameters) -> torch.Tensor:
+        """What the first layer says to rows, before its activation: one line per row, every unit and place."""
+        seen: list[torch.Tensor] = []
+        handle = self._module.get_submodule(self._first.removesuffix(".weight")).register_forward_hook(
+            lambda _, __, output: seen.append(output.detach().flatten(1))
+        )
+        try:
+            self.outputs(rows, parameters)
+        finally:
+            handle.remove()
+        return seen[0]
+
     def trained_outputs(self, rows: torch.Tensor) -> torch.Tensor:
         """link(f) of the released network."""
         return self._link(self.outputs(rows, self.goal))
