@@ -12,9 +12,9 @@ from exhume.architectures import ModuleSpec, NetworkSpec
 from exhume.errors import ExhumeError
 from exhume.features import BlockwiseFeatures, FeatureMemory, ModelSpec, RandomFeaturesSpec
 from exhume.knowledge import Facts
-from exhume.recipe import Recipe
 from exhume.storage.records import checked_record
 from exhume.storage.tensor_file import read_tensors, write_tensors
+from exhume.training_recipe import Recipe
 
 _FORMAT = "exhume-release-1"
 # Kinds of models that a file can describe.

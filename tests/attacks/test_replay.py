@@ -10,7 +10,7 @@ import torch
 from exhume.attacks import ATTACKS, Resources, attack_named
 from exhume.attacks.replay import Replay, ReplayMethod
 from exhume.attacks.search.replay_search import ReplayState, Stage
-from exhume.attacks.simulation.training import Samples
+from exhume.attacks.simulated_training import Samples
 from exhume.errors import ExhumeError
 from exhume.knowledge import Knowledge
 from exhume.result import Status

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -138,6 +139,19 @@ def test_failures_are_told_and_do_not_stop_the_rest(tmp_path: Path) -> None:
     again = run_grid(jobs, store, LocalEngine(2, 1), Place())  # failures are tried anew, finished jobs are not
     assert (again.kept, again.failed) == (2, 3)
     assert (made / "fine-True").stat().st_size == 1
+
+
+def test_a_process_that_died_between_two_jobs_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pool may break while the driver is not looking: the next job is then refused, and must go to a fresh pool."""
+    engine, fresh = LocalEngine(2, 1), LocalEngine._pool
+    broken = fresh(engine)
+    with pytest.raises(BrokenProcessPool):
+        broken.submit(os._exit, 1).result()
+    pools = iter([broken])
+    monkeypatch.setattr(LocalEngine, "_pool", lambda self: next(pools, None) or fresh(self))
+    jobs: dict[str, Any] = {"a": Troubled("fine", tmp_path), "b": Troubled("misused", tmp_path)}
+    ended = {one.key: one.error for one in engine.run(jobs, Place())}
+    assert ended == {"a": None, "b": "expected a, got b."}
 
 
 def free_port() -> int:

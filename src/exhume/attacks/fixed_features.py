@@ -17,22 +17,21 @@ from exhume.attacks.proof.norms import norms_of_span
 from exhume.attacks.proof.signs import resolve_signs
 from exhume.attacks.run import Answer, Method, StepReport, time_to_loss
 from exhume.attacks.search.candidates import Candidates, Stage, state_at
-from exhume.attacks.search.growth import Growth, GrowthSettings, GrowthState, visible_rows
+from exhume.attacks.search.growth import Growth, GrowthSettings, GrowthState, visible_on_more
 from exhume.attacks.search.noise_floor import noise_cost
+from exhume.attacks.search.polish import polished
 from exhume.attacks.search.pursuit import Pursuit, PursuitSettings, PursuitState
-from exhume.attacks.search.streaming import Streaming, StreamingSettings, StreamingStage, StreamingState
+from exhume.attacks.search.streaming import Streaming, StreamingSettings
+from exhume.attacks.search.streaming_state import StreamingStage, StreamingState
 from exhume.attacks.span.blockwise import BlockwiseSpan
+from exhume.attacks.span.feature_budget import FeatureBudget, share_of_features
 from exhume.attacks.span.high_dimensional import FEATURES_PER_DIMENSION, HighDimensionalSpan
 from exhume.attacks.span.problem import Point, State
-from exhume.errors import ExhumeError
 from exhume.features import FeatureMemory
 from exhume.linalg.pass_counter import PassCounter
 from exhume.linalg.precision import precision
 from exhume.release import Release
 from exhume.result import Curve, Status
-
-# State tensors alive at once: features and slopes, of the accepted rows and of the trial.
-_STATE_COPIES = 4
 
 
 @dataclass(frozen=True)
@@ -84,6 +83,13 @@ class FixedFeaturesState:
         assert now is not None
         return now
 
+    def without_history(self) -> FixedFeaturesState:
+        """The same rows, to be looked at on other features."""
+        if self.pursuit is not None:
+            return replace(self, pursuit=replace(self.pursuit, losses=(), state=None))
+        assert self.growth is not None
+        return replace(self, growth=replace(self.growth, losses=(), state=None))
+
 
 class FixedFeatures(Method[FixedFeaturesState]):
     """One attack on one release whose features stayed as they were."""
@@ -103,10 +109,8 @@ class FixedFeatures(Method[FixedFeaturesState]):
         self.release, self.resources, self.seed = release, resources, seed
         self.growth, self.settings = growth, settings
         self.claimed = claimed_rows(rows, release)
-        # V may take half of the budget; features and slopes of the rows share the other half.
-        self._v_bytes = resources.memory // 2
         self.features = release.fixed_features(
-            FeatureMemory(resources.device, self._v_bytes, resources.cache_folder, resources.team)
+            FeatureMemory(resources.device, share_of_features(resources.memory), resources.cache_folder, resources.team)
         )
         self.p, self.weights = self.features.p, self.features.own(release.weights[:, release.alive])
         act, norm = self.features.activation, release.facts.input_norm
@@ -116,41 +120,20 @@ class FixedFeatures(Method[FixedFeaturesState]):
         samples_show = self._nuisance and act.parity != "odd" and not act.phase
         enough = self.features.drawn and self.p >= FEATURES_PER_DIMENSION * release.d
         self._high_dimensional = samples_show and enough and self.radius is not None and release.d >= settings.high_dimension
+        least = FEATURES_PER_DIMENSION * release.d if self._high_dimensional else 0
+        self._budget = FeatureBudget(
+            self.features, resources.memory, resources.team.size, least, settings.subsample, settings.cheap_entries
+        )
         self.passes = PassCounter()
         self._windows: HighDimensionalSpan | None = None  # the problem that streaming reads window by window
         self._problem: BlockwiseSpan | None = None  # the problem of the last other step
         self.notes: list[str] = []
 
-    # Which features carry the search.
-
-    def _features_for(self, rows: int) -> int:
-        """Features, in whole blocks, that carry a search for `rows` rows: a multiple of the unknowns, all where that is cheap."""
-        d, settings = self.release.d, self.settings
-        least = FEATURES_PER_DIMENSION * d if self._high_dimensional else 0
-        wanted = max(least, math.ceil(settings.subsample * d * rows))
-        count = self.p if self.p * d <= settings.cheap_entries else min(self.p, wanted)
-        half, whole = (self.features.whole_blocks(some) for some in (count // 2, count))
-        return min(whole, max(half, self.features.blocks_within(self._affordable(rows))))
-
-    def _affordable(self, rows: int) -> int:
-        """Most features on which the states of `rows` rows fit the budget besides V's share."""
-        return self.resources.team.size * (self.resources.memory - self._v_bytes) // self._bytes_per_feature(rows)
-
-    def _bytes_per_feature(self, rows: int) -> int:
-        return _STATE_COPIES * (rows + 2) * self.release.weights.element_size()
-
-    def _check_budget(self, count: int, rows: int) -> None:
-        """States must fit the budget; V takes what is left of it."""
-        if count > self._affordable(rows):
-            need = count * self._bytes_per_feature(rows) / self.resources.team.size
-            raise ExhumeError(
-                f"a memory budget of {self.resources.memory / 1e6:.0f} MB is too small: {rows} rows on {count} features need "
-                f"{need / 1e6:.0f} MB besides V's share of {self._v_bytes / 1e6:.0f} MB. Raise --memory."
-            )
+    # The problem on the features that carry the search.
 
     def _problem_on(self, count: int | None = None, *, nuisance: bool = True) -> BlockwiseSpan:
         """The span problem on the first `count` features."""
-        self._check_budget(count or self.p, 1)
+        self._budget.check(count or self.p, 1)
         if nuisance and self._high_dimensional and (count or self.p) >= FEATURES_PER_DIMENSION * self.release.d:
             return self._high_dimensional_problem(count)
         return BlockwiseSpan(
@@ -185,7 +168,7 @@ class FixedFeatures(Method[FixedFeaturesState]):
     def _grown(self) -> FixedFeaturesState:
         """The rows that stand out. With n claimed, all at once, which is fastest; later attempts grow from below."""
         first = max(2, math.ceil(self.settings.headroom * self._visible()))
-        self._problem = problem = self._problem_on(self._features_for(self.claimed or first))
+        self._problem = problem = self._problem_on(self._budget.features_for(self.claimed or first))
         limit = self._limit(problem)
         if self.radius is None:  # norms count and are not known
             return FixedFeaturesState(pursuit=Pursuit(limit, self.seed).begin(problem), first_rows=first, features=problem.p)
@@ -195,14 +178,10 @@ class FixedFeatures(Method[FixedFeaturesState]):
         return FixedFeaturesState(growth=grown, first_rows=first, features=problem.p)
 
     def _visible(self) -> int:
-        """Rows that stand out in the weights' second moment, on more features until some do."""
-        most, count = self.settings.most_visible, min(self.p, max(self.settings.counted_entries // self.release.d, 1))
-        while True:
-            problem = self._problem_on(count, nuisance=False)
-            visible = visible_rows(problem, self.seed, most=most)
-            if 2 * visible >= most or problem.p >= self.p:
-                return visible
-            count = min(self.p, 4 * problem.p)
+        first = max(self.settings.counted_entries // self.release.d, 1)
+        return visible_on_more(
+            lambda count: self._problem_on(count, nuisance=False), first, self.p, self.seed, self.settings.most_visible
+        )
 
     def _limit(self, problem: BlockwiseSpan) -> int:
         """Most rows that may be tried: those claimed, or as many as the equations can pin down."""
@@ -221,7 +200,7 @@ class FixedFeatures(Method[FixedFeaturesState]):
         problem, changed = self._sized(self._problem_for(state), len(state.candidates.at.X))
         if changed:  # losses on other features do not compare
             self._problem = problem
-            state = _without_history(replace(state, features=problem.p))
+            state = replace(state, features=problem.p).without_history()
         limit = self._limit(problem)
         if state.pursuit is not None:
             return replace(state, pursuit=Pursuit(limit, self.seed).advance(problem, state.pursuit))
@@ -245,18 +224,18 @@ class FixedFeatures(Method[FixedFeaturesState]):
         if ended.loss > self.settings.handed_over:
             return self._grown()
         rows = len(ended.rows.X)
-        self._problem = problem = self._problem_on(self._features_for(rows))
+        self._problem = problem = self._problem_on(self._budget.features_for(rows))
         at = Point(ended.rows.X, ended.rows.linear)
         near = GrowthState(at, step=ended.step, doubted=ended.stage is StreamingStage.DONE)
         return FixedFeaturesState(growth=near, first_rows=min(rows, self._limit(problem)), features=problem.p)
 
     def _sized(self, problem: BlockwiseSpan, rows: int) -> tuple[BlockwiseSpan, bool]:
         """The problem on more features where the rows need them, on fewer where memory demands it, and whether that changed."""
-        needed = self._features_for(rows)
-        self._check_budget(needed, rows)
+        needed = self._budget.features_for(rows)
+        self._budget.check(needed, rows)
         if needed > problem.p:
             return problem.extended(needed), True
-        if problem.p <= max(needed, self._affordable(rows)):
+        if problem.p <= max(needed, self._budget.affordable(rows)):
             return problem, False
         return self._problem_on(needed), True
 
@@ -291,7 +270,11 @@ class FixedFeatures(Method[FixedFeaturesState]):
         exact = self._problem_on(count, nuisance=False)
         open_signs = not signs.resolved and act.parity == "linear-odd"
         # A polish would bend rows of the wrong sign.
-        last = exact.state(Point(signs.X)) if open_signs else self._polished(exact, signs.X)
+        last = (
+            exact.state(Point(signs.X))
+            if open_signs
+            else polished(exact, signs.X, self.growth.inner, steps=self.settings.polish_steps)
+        )
         if exact.p < self.p and not open_signs:
             exact, last = self._verified(exact, last)
         found, scale = norms_of_span(exact, last, self.release.facts)
@@ -304,21 +287,11 @@ class FixedFeatures(Method[FixedFeaturesState]):
         return Answer(found, status, reason, proof, (*costs, *spare), signs.resolved, scale, tuple(self.notes))
 
     def _polished(self, exact: BlockwiseSpan, X: torch.Tensor) -> State:
-        """A few steps on the exact problem, without nuisance columns: now the linear part counts as evidence too."""
-        state = exact.state(Point(X))
-        solve = self.growth.inner
-        for _ in range(self.settings.polish_steps):
-            if state.loss <= precision(exact.dtype).polished:
-                break
-            trial = exact.state(exact.step(state, damping=1e-9, cg_steps=3 * solve.steps, cg_tolerance=1e-2))
-            if trial.loss > 0.9 * state.loss:
-                break
-            state = trial
-        return state
+        return polished(exact, X, self.growth.inner, steps=self.settings.polish_steps)
 
     def _verified(self, exact: BlockwiseSpan, state: State) -> tuple[BlockwiseSpan, State]:
         """The loss on all features, or as many as memory allows; polished there too when the subset left more than rounding."""
-        count = self.features.blocks_within(min(self.p, self._affordable(state.m)))
+        count = self.features.blocks_within(min(self.p, self._budget.affordable(state.m)))
         if count < self.p:
             self.notes.append(f"verified on {max(count, exact.p)} of {self.p} features: --memory allows no more")
         if count <= exact.p:
@@ -327,11 +300,3 @@ class FixedFeatures(Method[FixedFeaturesState]):
         whole = larger.state(state.at)
         fits = whole.loss <= precision(exact.dtype).certified
         return larger, whole if fits else self._polished(larger, state.X)
-
-
-def _without_history(state: FixedFeaturesState) -> FixedFeaturesState:
-    """The same rows, to be looked at on other features."""
-    if state.pursuit is not None:
-        return replace(state, pursuit=replace(state.pursuit, losses=(), state=None))
-    assert state.growth is not None
-    return replace(state, growth=replace(state.growth, losses=(), state=None))

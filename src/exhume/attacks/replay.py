@@ -17,15 +17,15 @@ from exhume.attacks.interface import Attack, Proposal, Resources, Watch, ignore
 from exhume.attacks.proof.certificate import judge
 from exhume.attacks.run import Answer, Method, StepReport, drive, time_to_loss
 from exhume.attacks.search.replay_search import CauchyCost, ReplaySearch, ReplayState, removal_costs
-from exhume.attacks.simulation.training import LINKS, Samples, SimulatedTraining
+from exhume.attacks.simulated_training import LINKS, Samples, SimulatedTraining
 from exhume.attacks.subspace import Subspace
 from exhume.errors import ExhumeError
 from exhume.features import activation
 from exhume.linalg.pass_counter import PassCounter
 from exhume.linalg.precision import precision
-from exhume.recipe import RULES
 from exhume.release import Release
 from exhume.result import Certificate, Curve, Reconstruction
+from exhume.training_recipe import RULES
 
 # Attacks whose rows can be a start.
 _STARTS: dict[str, Attack] = {attack.name: attack for attack in (FirstLayer(), Subspace(), GaussNewton())}

@@ -138,13 +138,17 @@ class LocalEngine:
         try:
             flying: dict[concurrent.futures.Future[Outcome], str] = {}
             while waiting or suspects or flying:
-                while waiting and len(flying) < self.workers:
-                    key = waiting.pop(0)
-                    flying[pool.submit(perform, key, jobs[key], place)] = key
-                alone = bool(suspects) and not flying
-                if alone:
-                    key = suspects.pop(0)
-                    flying[pool.submit(perform, key, jobs[key], place)] = key
+                alone = bool(suspects) and not waiting and not flying
+                queue = suspects if alone else waiting
+                try:
+                    while queue and len(flying) < (1 if alone else self.workers):
+                        flying[pool.submit(perform, queue[0], jobs[queue[0]], place)] = queue[0]
+                        queue.pop(0)
+                except BrokenProcessPool:  # a process died since the last look; what was flying ends below
+                    if not flying:
+                        pool.shutdown(wait=False, cancel_futures=True)
+                        pool = self._pool()
+                        continue
                 ended, _ = concurrent.futures.wait(flying, return_when=concurrent.futures.FIRST_COMPLETED)
                 broken = False
                 for future in ended:

@@ -18,9 +18,9 @@ from exhume.errors import ExhumeError
 from exhume.knowledge import Facts, Knowledge
 from exhume.linalg.blocks import DEFAULT_BUDGET
 from exhume.linalg.numerical_rank import rank_by_gap, spectrum_of
-from exhume.recipe import RULES, Recipe
 from exhume.release import Release
 from exhume.storage.checkpoint import Checkpoint
+from exhume.training_recipe import RULES, Recipe
 from exhume.victims.interface import Trained, TrainingReport, Victim, ignore_training, without_duplicates
 from exhume.victims.losses import Loss, loss_named
 from exhume.victims.optimizers import Training, train_ordinarily

@@ -14,8 +14,8 @@ from torch import nn
 
 from exhume.errors import ExhumeError, unknown_name
 from exhume.parallel.threads import at_most
-from exhume.recipe import ADAM_BETAS, ADAM_EPSILON, MOMENTUM, batches
 from exhume.storage.checkpoint import Checkpoint
+from exhume.training_recipe import ADAM_BETAS, ADAM_EPSILON, MOMENTUM, batches
 from exhume.victims.interface import TrainingReport
 from exhume.victims.losses import Loss
 

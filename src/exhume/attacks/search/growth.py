@@ -6,6 +6,7 @@ rows found so far are refined rather than searched anew, and n need not be known
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -183,3 +184,14 @@ def visible_rows(problem: Span, seed: int, most: int = 24) -> int:
     flips = problem.random_signs(streams.generator(seed, "flips"))
     edge, _ = _moment_pairs(problem.moments, problem, vector * flips.to(vector), 1, seed=seed, key=0)
     return int((values.abs() > _OUTLIER * edge.abs()[0]).sum())
+
+
+def visible_on_more(problem_on: Callable[[int], Span], first: int, p: int, seed: int, most: int) -> int:
+    """Samples that stand out on the first `first` of p features, and on four times as many until at least half of `most` do."""
+    count = min(p, first)
+    while True:
+        problem = problem_on(count)
+        visible = visible_rows(problem, seed, most=most)
+        if 2 * visible >= most or problem.p >= p:
+            return visible
+        count = min(p, 4 * problem.p)

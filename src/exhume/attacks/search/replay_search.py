@@ -16,7 +16,7 @@ from enum import Enum
 
 import torch
 
-from exhume.attacks.simulation.training import Samples, SimulatedTraining
+from exhume.attacks.simulated_training import Samples, SimulatedTraining
 from exhume.linalg import streams
 from exhume.linalg.levenberg import next_damping
 

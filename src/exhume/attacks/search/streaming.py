@@ -14,14 +14,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from enum import Enum
 
 import torch
 
 from exhume import counting
-from exhume.attacks.proof.doubtful_rows import doubtful_row, recovered_loss
+from exhume.attacks.proof.doubtful_rows import recovered_loss
 from exhume.attacks.proof.duplicate_rows import distinct_rows, repeated
 from exhume.attacks.search.pace import Pace
+from exhume.attacks.search.streaming_state import (
+    Rows,
+    StreamingStage,
+    StreamingState,
+    judged,
+    with_fresh,
+    with_rows,
+    without_doubtful,
+)
 from exhume.attacks.span.blockwise import Window
 from exhume.attacks.span.expected_curvature import ExpectedCurvature
 from exhume.attacks.span.high_dimensional import HighDimensionalSpan, Sweep
@@ -92,41 +100,6 @@ class StreamingSettings:
     fall: float = 0.7
 
 
-class StreamingStage(Enum):
-    """Where the search stands; the value is what a person reads."""
-
-    STREAM = "stream"
-    DOUBT = "doubt"  # tried without a row
-    DONE = "done"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows with their coefficients, and the linear part."""
-
-    X: torch.Tensor  # (m, d)
-    alpha: torch.Tensor  # (m, 1)
-    linear: torch.Tensor  # (d + 1, 1)
-
-
-@dataclass(frozen=True)
-class StreamingState:
-    """One step of the search."""
-
-    rows: Rows
-    probes: torch.Tensor  # (d, c) orthonormal: where the second moment of what the rows leave stands out, as far as that is known
-    stage: StreamingStage = StreamingStage.STREAM
-    place: int = 0  # where the next window begins
-    losses: tuple[float, ...] = ()  # since the rows last changed
-    loss: float = math.inf
-    reference_loss: float = math.inf
-    rounds_without_progress: int = 0  # rounds of new rows since the loss last fell below the reference by enough
-    round: int = 0
-    step: int = 0
-    before: Rows | None = None  # those before a doubtful one was taken out
-
-
 @dataclass(frozen=True)
 class Streaming:
     """The strategy: at most `limit` rows at a time."""
@@ -154,7 +127,7 @@ class Streaming:
             last, now = now.probes, replace(now, rows=replace(now.rows, linear=linear), probes=_basis(sweep.image), place=window[1])
         seen = leading(last, sweep.image, count)[1]
         mixing = streams.random_directions(count, seen.shape[1], seed=self.seed, purpose="mixing").to(seen)
-        return _with_fresh(problem, now, mixing @ seen.T)
+        return with_fresh(problem, now, mixing @ seen.T)
 
     def done(self, now: StreamingState) -> bool:
         """Whether the search has ended, one way or the other."""
@@ -176,15 +149,15 @@ class Streaming:
         floors, waited = precision(problem.dtype), len(losses) == settings.settle_steps
         if now.before is not None:
             right = loss <= recovered_loss(now.reference_loss, converged=floors.converged)
-            return _judged(after, right=right, wrong=waited and settings.back_pace.stalled(losses))
+            return judged(after, right=right, wrong=waited and settings.back_pace.stalled(losses))
         distinct = distinct_rows(repeated(rows.X), costs)
         settled = waited and settings.pace.stalled(losses)
         ending = loss <= floors.polished or (settled and loss <= floors.certified)
         firm = distinct[errors[distinct] <= settings.vague] if ending else distinct
         if loss < settings.firm and 0 < len(firm) < len(rows.X):
-            return _with_rows(after, firm, sweep.gram)
+            return with_rows(after, firm, sweep.gram)
         if ending:
-            return _doubting(after, costs, sweep.gram)
+            return without_doubtful(after, costs, sweep.gram)
         return self._reshaped(problem, now, after, sweep, distinct, costs) if settled else after
 
     def _reshaped(
@@ -207,7 +180,7 @@ class Streaming:
         fresh = self._outstanding(before.probes, sweep, self._growth(len(before.rows.X)))
         noise = settings.significant * counting.noise_gain(loss, unknowns=1, equations=sweep.features)
         keep = distinct[costs[distinct] > noise][: max(0, self.limit - len(fresh))]
-        now = _with_fresh(problem, _with_rows(replace(now, round=before.round + 1), keep, sweep.gram), fresh)
+        now = with_fresh(problem, with_rows(replace(now, round=before.round + 1), keep, sweep.gram), fresh)
         width = krylov_width(self._growth(len(now.rows.X)), problem.d)
         return replace(now, probes=_orthonormal(now.probes, width, seed=self.seed, key=now.round))
 
@@ -289,41 +262,3 @@ def _orthonormal(probes: torch.Tensor, width: int, *, seed: int, key: int) -> to
 def _basis(directions: torch.Tensor) -> torch.Tensor:
     """An orthonormal basis of their span; contiguous, as a checkpoint restores it: another layout would round differently."""
     return torch.linalg.qr(directions)[0].contiguous()
-
-
-def _with_rows(now: StreamingState, keep: torch.Tensor, gram: torch.Tensor) -> StreamingState:
-    """The search with those rows only; their coefficients take over what those of the others did, as far as they can."""
-    rows = now.rows
-    gone = torch.ones(len(rows.X), dtype=torch.bool, device=keep.device)
-    gone[keep] = False
-    factor = cholesky(gram[keep][:, keep], jitter=precision(rows.X.dtype).jitter)
-    shift = torch.cholesky_solve(gram[keep][:, gone] @ rows.alpha[gone], factor)
-    return replace(now, rows=Rows(rows.X[keep].contiguous(), rows.alpha[keep] + shift, rows.linear), losses=())
-
-
-def _with_fresh(problem: HighDimensionalSpan, now: StreamingState, fresh: torch.Tensor) -> StreamingState:
-    """The search with fresh rows too, whose coefficients follow on the next window."""
-    rows = now.rows
-    X = torch.cat([rows.X, problem.on_sphere(fresh.to(rows.X))])
-    alpha = torch.cat([rows.alpha, rows.alpha.new_zeros(len(fresh), 1)])
-    return replace(now, rows=Rows(X, alpha, rows.linear), losses=())
-
-
-def _doubting(now: StreamingState, costs: torch.Tensor, gram: torch.Tensor) -> StreamingState:
-    """The end, unless the weakest row may be superfluous: then the search tries to do without."""
-    doubtful, count = doubtful_row(costs), len(now.rows.X)
-    if count < 2 or doubtful is None:
-        return replace(now, stage=StreamingStage.DONE)
-    rest = torch.tensor([i for i in range(count) if i != doubtful], device=now.rows.X.device)
-    doubting = replace(now, stage=StreamingStage.DOUBT, before=now.rows, reference_loss=now.loss)
-    return _with_rows(doubting, rest, gram)
-
-
-def _judged(now: StreamingState, *, right: bool, wrong: bool) -> StreamingState:
-    """Without a doubtful row: the loss has come back, or it will not and the row was needed, or that is not yet seen."""
-    if right:
-        return replace(now, stage=StreamingStage.STREAM, before=None)
-    if not wrong:
-        return now
-    assert now.before is not None
-    return replace(now, rows=now.before, stage=StreamingStage.DONE, before=None, loss=now.reference_loss)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from exhume.attacks.search.replay_search import CauchyCost, ReplaySearch, ReplaySettings, Stage, best_places, removal_costs
-from exhume.attacks.simulation.training import Samples, SimulatedTraining
+from exhume.attacks.simulated_training import Samples, SimulatedTraining
 from exhume.knowledge import Knowledge
 from exhume.linalg.pass_counter import PassCounter
 from exhume.victims import NetworkVictim

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from exhume.attacks.proof import doubtful_rows
-from exhume.attacks.search import streaming
-from exhume.attacks.search.streaming import Rows, Streaming, StreamingSettings, StreamingStage, StreamingState
+from exhume.attacks.search.streaming import Streaming, StreamingSettings
+from exhume.attacks.search.streaming_state import Rows, StreamingStage, StreamingState, without_doubtful
 from exhume.attacks.span.high_dimensional import HighDimensionalSpan
 from exhume.data import Dataset
 from exhume.features import FeatureMemory, RandomFeatures, linear_part
@@ -166,19 +166,8 @@ def test_what_is_superfluous_goes_and_what_is_needed_stays(data: Dataset, releas
     assert known(data, at.rows.X, cosine=1 - 1e-12) == N
 
 
-def with_alpha(at: StreamingState, alpha: list[float]) -> StreamingState:
-    return replace(at, rows=replace(at.rows, alpha=torch.tensor(alpha, dtype=torch.float64)[:, None]))
-
-
 def gram_at(problem: HighDimensionalSpan, at: StreamingState) -> torch.Tensor:
     return problem.sweep(at.rows.X, at.rows.alpha, at.rows.linear, at.probes, (0, problem.p)).gram
-
-
-def test_a_row_that_goes_leaves_its_coefficient_to_its_twin(data: Dataset, release: Release) -> None:
-    problem = wide(release)
-    at = with_alpha(known_rows(problem, torch.cat([data.rows, data.rows[:1]])), [5.0, *[2.0] * (N - 1), -4.0])
-    rest = streaming._with_rows(at, torch.arange(N), gram_at(problem, at))
-    torch.testing.assert_close(rest.rows.alpha[:, 0], torch.tensor([1.0, *[2.0] * (N - 1)], dtype=torch.float64))
 
 
 @pytest.fixture
@@ -205,7 +194,7 @@ def test_a_superfluous_row_taken_out_on_trial_stays_out(data: Dataset, release: 
     more = torch.cat([at.rows.X, near(problem, at.rows.X[:1].flip(1), 1.0)])
     rows = Rows(more, torch.cat([at.rows.alpha, at.rows.alpha.new_zeros(1, 1)]), at.rows.linear)
     at = replace(at, stage=StreamingStage.STREAM, rows=rows)
-    at = streaming._doubting(at, torch.tensor([1.0] * N + [1e-9]), gram_at(problem, at))
+    at = without_doubtful(at, torch.tensor([1.0] * N + [1e-9]), gram_at(problem, at))
     assert (at.stage, len(at.rows.X)) == (StreamingStage.DOUBT, N)
     at = STRATEGY.advance(problem, at)
     assert at.stage is not StreamingStage.DOUBT

@@ -16,8 +16,8 @@ from torch.func import functional_call, jvp, vjp, vmap
 from exhume.attacks.span.trained_network import input_space, learned
 from exhume.linalg.blocks import slices
 from exhume.linalg.pass_counter import PassCounter
-from exhume.recipe import ADAM_BETAS, ADAM_EPSILON, MOMENTUM, Recipe
 from exhume.release import Release
+from exhume.training_recipe import ADAM_BETAS, ADAM_EPSILON, MOMENTUM, Recipe
 
 Parameters = dict[str, torch.Tensor]
 LINKS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {

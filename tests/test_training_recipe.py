@@ -9,8 +9,8 @@ import torch
 
 from exhume.errors import ExhumeError
 from exhume.knowledge import Knowledge
-from exhume.recipe import Recipe
 from exhume.release import load_release, save_release
+from exhume.training_recipe import Recipe
 from exhume.victims import NetworkVictim
 from support.problems import small_sphere
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from exhume.attacks.simulation.training import Samples, SimulatedTraining
+from exhume.attacks.simulated_training import Samples, SimulatedTraining
 from exhume.data import Dataset
 from exhume.knowledge import Knowledge
 from exhume.linalg.pass_counter import PassCounter

@@ -1,1 +1,0 @@
-"""Training as a function of its samples, by the recipe that it followed."""
